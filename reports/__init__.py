@@ -1,1 +1,1 @@
-"""How a verdict is shown to people and machines: HTML, JUnit XML, and lines on the console."""
+"""Show a verdict to people and programs: as HTML, as JUnit XML, and as lines on the console."""

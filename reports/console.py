@@ -35,13 +35,15 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
     lines += [f"  unknown: {printable(reason.text, 300)}" for reason in verdict.unknown_because]
     lines += [f"  more: {line}" for line in _explained(verdict)]
     lines += [f"  warning: {printable(reason.text, 300)}" for reason in verdict.warnings[:MOST_WARNINGS]]
-    left, blind = verdict.not_exercised, checks_without_evidence(verdict.not_checked)
-    open_ends = [
-        plural(len(blind), "check") + " had no evidence" if blind else "",
-        "not exercised: " + join_words([printable(name, 60) for name in left]) if left else "",
+    not_exercised, without_evidence = verdict.not_exercised, checks_without_evidence(verdict.not_checked)
+    gaps = [
+        plural(len(without_evidence), "check") + " had no evidence" if without_evidence else "",
+        "not exercised: " + join_words([printable(name, 60) for name in not_exercised])
+        if not_exercised
+        else "",
     ]
-    if any(open_ends):
-        lines.append(f"  {'; '.join(filter(None, open_ends))} (the report says why)")
+    if any(gaps):
+        lines.append(f"  {'; '.join(filter(None, gaps))} (the report says why)")
     return [
         *lines,
         f"verdict  {WORDS[verdict.valid]}",
@@ -85,8 +87,8 @@ def name_and_count(anomaly: str, findings: AnomalyFindings) -> str:
 
 
 def allowed_and_unknown(verdict: Verdict) -> Iterator[str]:
-    """Yield a line about findings that do not decide the verdict, and all reasons of an unknown verdict if it has
-    several.
+    """Yield a line about findings that do not decide the verdict. If the verdict is unknown for several reasons, yield
+    a line for each.
     """
     allowed = [
         f"{printable(name, 60)} ({findings.count}, {printable(findings.allowed_by or 'a warning', 60)})"
@@ -101,13 +103,13 @@ def allowed_and_unknown(verdict: Verdict) -> Iterator[str]:
 
 
 def _explained(verdict: Verdict) -> Iterator[str]:
-    """Yield the command that explains the reasons of an unknown verdict."""
+    """Yield the command that explains the reasons, if the verdict is unknown."""
     if verdict.unknown_because and verdict.valid is Validity.UNKNOWN:
         yield f"fencepost explain {' '.join(dict.fromkeys(reason.code for reason in verdict.unknown_because))}"
 
 
 def bench_lines(figures: Mapping[str, Any], page: Path, command: str) -> Iterator[str]:
-    """Return the last lines of a bench: cost by transaction size, claims, page, and the command that repeats it."""
+    """Yield the last lines of a bench: cost by transaction size, claims, page, and the command that repeats it."""
     for point in figures["points"]:
         for figure, ratio in point["ratios"].items():
             if point["delivery"] == "transactions" and figure in ("throughput", "p50") and point["journal"]:
@@ -118,7 +120,7 @@ def bench_lines(figures: Mapping[str, Any], page: Path, command: str) -> Iterato
     for claim in figures["claims"]:
         yield f"{claim['answer']:<12}  {claim['text']}"
     if figures["cut_short"]:
-        made = figures["measurements"]
-        yield f"cut short: {made['made']} of {made['planned']} measurements were made"
+        measurements = figures["measurements"]
+        yield f"cut short: {measurements['made']} of {measurements['planned']} measurements were made"
     yield f"page     {page}"
     yield f"repeat   {command}"

@@ -1,4 +1,4 @@
-"""The Parquet tables of a run folder: the only place in this room that opens and filters them."""
+"""The Parquet tables of a run folder. Other modules of `reports` do not open these files."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ class RunTables:
 
     Args:
         folder: the folder of the run
-        wall_ms_at_zero: the wall clock at the run's begin, to convert brokers' times
+        wall_ms_at_zero: the wall clock at the start of the run, to convert the times of brokers
     """
 
     def __init__(self, folder: Path, wall_ms_at_zero: float = 0.0) -> None:
@@ -57,18 +57,18 @@ class RunTables:
 
     def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield a table that may be large. Raises `UnreadableInput` if the table or a column does not exist."""
-        with self._opened(table, columns) as file:
+        with self._open(table, columns) as file:
             yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns))
 
     def _path(self, table: str) -> Path:
         return self.folder / ("log" if table in LOG else "history") / f"{table}.parquet"
 
     def _read(self, table: str, columns: Sequence[str] | None, filters: Any) -> pa.Table:
-        with self._opened(table, columns):
+        with self._open(table, columns):
             return pq.read_table(self._path(table), columns=columns and list(columns), filters=filters)
 
     @contextmanager
-    def _opened(self, table: str, columns: Sequence[str] | None) -> Iterator[pq.ParquetFile]:
+    def _open(self, table: str, columns: Sequence[str] | None) -> Iterator[pq.ParquetFile]:
         path = self._path(table)
         name = f"{path.parent.name}/{path.name}"
         try:
@@ -84,7 +84,7 @@ class RunTables:
             raise UnreadableInput(f"{name} cannot be read: {first_line}") from error
 
     def existing_positions(self, table: str, positions: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
-        """Return those of the positions (`tp`, offset) for which the table has a row."""
+        """Return the positions (`tp`, offset) for which the table has a row."""
         if not positions or not self.exists(table):
             return set()
         tps, offsets = {tp for tp, _ in positions}, {offset for _, offset in positions}
@@ -93,13 +93,13 @@ class RunTables:
 
     def operations_from(self, inputs: Collection[tuple[int, int]]) -> set[int]:
         """Return the operations that sent an output made from one of these inputs (`tp`, offset)."""
-        found: set[int] = set()
+        ops: set[int] = set()
         for tp in {tp for tp, _ in inputs}:
-            wanted = pa.array([offset for where, offset in inputs if where == tp], pa.int64())
-            of = self._sources
-            here = pc.and_(pc.equal(of["tp"], tp), pc.is_in(of["offset"], value_set=wanted))
-            found |= set(pc.unique(of["op"].filter(here)).to_pylist())
-        return found
+            wanted = pa.array([offset for input_tp, offset in inputs if input_tp == tp], pa.int64())
+            sources = self._sources
+            matches = pc.and_(pc.equal(sources["tp"], tp), pc.is_in(sources["offset"], value_set=wanted))
+            ops |= set(pc.unique(sources["op"].filter(matches)).to_pylist())
+        return ops
 
     @cached_property
     def _sources(self) -> Mapping[str, pa.Array]:
@@ -134,7 +134,7 @@ class RunTables:
 
     @cached_property
     def without_journals(self) -> bool:
-        """Whether no stage keeps a journal."""
+        """True if no stage keeps a journal."""
         stages = self.rows("stages")
         return bool(stages) and all(row["journaled"] is False for row in stages)
 
@@ -144,7 +144,7 @@ class RunTables:
         return f"{topic}/{number}"
 
     def at_ns(self, wall_ms: float | None) -> int | None:
-        """Convert a broker's time to nanoseconds since the run's begin."""
+        """Convert a broker's time to nanoseconds since the start of the run."""
         return None if wall_ms is None or wall_ms < 0 else round((wall_ms - self._zero_ms) * 1e6)
 
     def ranges(self, positions: Sequence[tuple[int, int]]) -> str:

@@ -1,8 +1,8 @@
 """The reason for a verdict, in one sentence.
 
 For example "3 outputs were made twice for one input, after worker shop-2 was paused and replaced". It names causes
-before their consequences, and the last fault before the examples. It says "after" and not "because", because times
-are all that is known.
+before their consequences, and the last fault before the examples. It says "after" and not "because", because only the
+times are known.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ def summary(
     committed: str = "committed transaction",
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE,
 ) -> str:
-    """Return the sentence, without a full stop. `committed` is the name of what a valid run counts."""
+    """Return the sentence, without a full stop. `committed` is the noun for the things that a valid run committed."""
     if valid is Validity.INVALID:
         return _describe_invalid(anomalies, faults)
     if valid is Validity.UNKNOWN:
@@ -47,29 +47,27 @@ def summary(
         findings.warning or findings.allowed_by == STAGE for findings in anomalies.values()
     )
     permitted = [name for name, findings in anomalies.items() if findings.allowed_by_caller]
-    held = _describe_valid(faults, coverage or {}, complete, permitted, committed)
-    return (held + _on_the_way(anomalies) if complete else held) + _warned(anomalies)
+    sentence = _describe_valid(faults, coverage or {}, complete, permitted, committed)
+    return (sentence + _inside_pipeline(anomalies) if complete else sentence) + _warned(anomalies)
 
 
 def causes_first(anomalies: Mapping[str, AnomalyFindings]) -> list[tuple[str, AnomalyFindings]]:
-    """Return the anomalies in order: bad ones, warnings, allowed ones. Each is followed by those that follow from
-    it.
-    """
+    """Return the anomalies in order: illegal ones, warnings, allowed ones. After each anomaly come its consequences."""
     ordered: list[tuple[str, AnomalyFindings]] = []
-    placed: set[str] = set()
+    added: set[str] = set()
 
     def follows(findings: AnomalyFindings) -> bool:
         cause = anomalies.get(findings.because or "")
         return cause is not None and cause.allowed == findings.allowed
 
     def add(name: str) -> None:
-        if name in placed:
+        if name in added:
             return
-        placed.add(name)
+        added.add(name)
         ordered.append((name, anomalies[name]))
-        for other, findings in anomalies.items():
+        for consequence, findings in anomalies.items():
             if findings.because == name and findings.allowed == anomalies[name].allowed:
-                add(other)
+                add(consequence)
 
     by_weight = sorted(anomalies, key=lambda name: (anomalies[name].allowed, not anomalies[name].warning))
     for name in by_weight:
@@ -97,10 +95,10 @@ def _describe_invalid(anomalies: Mapping[str, AnomalyFindings], faults: Sequence
         return words
     after = list(dict.fromkeys(printable(fault.struck, 200) for fault in before if fault))
     # Findings without an example may be earlier.
-    whole = all(findings.count <= len(findings.examples) for _, findings in causes)
+    all_shown = all(findings.count <= len(findings.examples) for _, findings in causes)
     if len(after) > 1:  # the examples say which fault came before which finding
-        return f"{words}; before {'them' if whole else 'the examples shown'}, {join_words(after, 3)}"
-    return f"{words}, after {after[0]}" if whole else f"{words}; all examples shown are after {after[0]}"
+        return f"{words}; before {'them' if all_shown else 'the examples shown'}, {join_words(after, 3)}"
+    return f"{words}, after {after[0]}" if all_shown else f"{words}; all examples shown are after {after[0]}"
 
 
 def _moments(findings: Iterable[tuple[str, AnomalyFindings]]) -> Iterator[float]:
@@ -117,7 +115,9 @@ def _weaker(
     faults: Sequence[FaultReport],
     coverage: Mapping[str, int],
 ) -> str:
-    """Return the sentence for a guarantee weaker than exactly-once that held, with counts of what it permitted."""
+    """Return the sentence for a run whose guarantee is weaker than exactly-once and was kept, with counts of permitted
+    anomalies.
+    """
     assert guarantee.permits is not None
     acted = sum(fault.acted for fault in faults)
     under = f" under {plural(acted, 'fault')}" if acted else ""
@@ -136,8 +136,8 @@ def _weaker(
         and not findings.allowed_by_caller
     ]
     texts = ", ".join([f"{times} {permitted_text}", *allowed_counts])
-    held = f"{guarantee.value.replace('-', ' ')} held{under}: {texts}, and none{of} {forbidden_text}"
-    return held + _warned(anomalies)
+    sentence = f"{guarantee.value.replace('-', ' ')} held{under}: {texts}, and none{of} {forbidden_text}"
+    return sentence + _warned(anomalies)
 
 
 _PERMITS_AND_FORBIDS = {
@@ -147,20 +147,20 @@ _PERMITS_AND_FORBIDS = {
 """What the guarantee permits, and what it forbids."""
 
 
-def _on_the_way(anomalies: Mapping[str, AnomalyFindings]) -> str:
+def _inside_pipeline(anomalies: Mapping[str, AnomalyFindings]) -> str:
     """Describe anomalies that a stage with a weaker guarantee caused and later stages repaired."""
     counts = [
         describe_count(name, findings) for name, findings in anomalies.items() if findings.allowed_by == STAGE
     ]
     return (
-        f"; on the way there, {join_words(counts)}, which the guarantee of their stage permits"
+        f"; inside the pipeline, {join_words(counts)}, which the guarantee of their stage permits"
         if counts
         else ""
     )
 
 
 def _warned(anomalies: Mapping[str, AnomalyFindings]) -> str:
-    """Describe findings that break no guarantee but deserve a look."""
+    """Describe the warnings: findings that break no guarantee."""
     counts = [describe_count(name, findings) for name, findings in anomalies.items() if findings.warning]
     return f"; warning: {join_words(counts)}" if counts else ""
 
@@ -170,17 +170,17 @@ def _describe_valid(
     coverage: Mapping[str, int],
     complete: bool,
     permitted: Sequence[str],
-    one: str,
+    noun: str,
 ) -> str:
-    """Return what a valid run has shown. It claims nothing about what was not checked."""
+    """Return the sentence for a valid run. It claims nothing about checks that were not made."""
     acted = sum(fault.acted for fault in faults)
     under = f" under {plural(acted, 'fault')}" if acted else ""
     inputs, committed = coverage.get("inputs"), coverage.get("committed")
-    where = f", in {plural(committed, one)}" if committed else ""
+    where = f", in {plural(committed, noun)}" if committed else ""
     if inputs and complete:
         return f"{plural(inputs, 'input')} of all stages took effect exactly once{under}{where}"
     of = f" among {plural(inputs, 'input')}" if inputs else ""
     if permitted:
         names = join_words([printable(name, 60) for name in permitted])
-        return f"nothing was found but what {CALLER} permits ({names}){of}{under}{where}"
+        return f"no anomaly was found except those that {CALLER} permits ({names}){of}{under}{where}"
     return f"nothing was found that the guarantee forbids{of}{under}{where}"

@@ -1,4 +1,6 @@
-"""Operations under way during a fault: from their call until they returned or their process died."""
+"""Find the operations under way during a fault. An operation is under way from its call until it returns or its process
+dies.
+"""
 
 from collections.abc import Iterable
 
@@ -11,7 +13,7 @@ from harness.results.wording import milliseconds, number
 from reports.run_tables import RunTables
 
 WORK = ("txn", "send", "commit-offsets")
-"""The operations that do a stage's work."""
+"""The kinds of operations that do the work of a stage."""
 _COLUMNS = ("journal", "stage", "f", "outcome", "asked", "fenced", "call_ns", "return_ns")
 _FOREVER_NS = 2**63 - 1
 _MOST_S = 9e9
@@ -23,10 +25,10 @@ def nanoseconds(time_s: float) -> int | None:
 
 
 def stage_operations(ops: pa.Table) -> pa.Table:
-    """Return the operations that do a stage's work, ordered by worker and call, with `gone_ns`.
+    """Return the operations that do the work of stages, ordered by worker and call, with the column `gone_ns`.
 
-    `gone_ns` is the return time. If the operation never returned, it is the next call of its worker, in this
-    process or its successor; else the end of time.
+    `gone_ns` is the return time. If the operation never returned, it is the time of the next call of its worker, in
+    this process or the process that replaced it. If there is no next call, it is the largest possible time.
     """
     ops = ops.filter(pc.is_valid(ops["stage"])).combine_chunks()
     worker = pc.replace_substring_regex(ops["journal"], r"\.[0-9]+$", "")

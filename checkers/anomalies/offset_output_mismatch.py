@@ -268,7 +268,7 @@ def offset_output_mismatch(t: Tables) -> DataFrame:
 
 
 def _sentence_for_rule(e: Example) -> str | None:
-    """Return the sentence of the rule that found the example, or None if the rule has no sentence of its own."""
+    """Return the sentence of the rule that found the example, or None if there is no sentence for that rule."""
     why = e.rest.get("why")
     if why == OFFSETS_OUTSIDE and e.inputs:
         group = printable(e.rest.get("group"), 60)

@@ -35,7 +35,7 @@ class BatchResults:
 def check_in_parts(
     runs: Sequence[RunT], check: Callable[[Sequence[RunT]], BatchResults]
 ) -> dict[int, ResultOrError]:
-    """Check the runs in one job. If the job fails or a check crashes, check each half in a job of its own.
+    """Check the runs in one job. If the job fails or a check crashes, check each half in a separate job.
 
     One bad run among hundreds costs a few jobs more, and only it gets an error.
 

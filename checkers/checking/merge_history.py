@@ -2,8 +2,8 @@
 
 The tables have the broker logs, so their result decides wherever both checked the same anomaly. The history has the
 micro-operations of each transaction in their order, so it alone decides about cycles. It also adds the order of polls
-and sends, and transactions that received their own records: the tables have each poll as an operation of its own, and
-have no polls within transactions.
+and sends, and transactions that received their own records: in the tables each poll is a separate operation, and polls
+within transactions are missing.
 """
 
 import re

@@ -39,7 +39,7 @@ def spark_conf(settings: SparkSettings, folder: Path, own_address: str | None = 
     }
     if small:
         ours |= {
-            # With adaptive execution each stage of a query is planned again, and is a job of its own.
+            # With adaptive execution each stage of a query is planned again, and is a separate job.
             "spark.sql.adaptive.enabled": "false",
             "spark.buffer.pageSize": SMALL_PAGE,
             "spark.broadcast.blockSize": "128k",  # the default is 4 MB, and each of hundreds of tasks allocates one

@@ -131,7 +131,8 @@ def make_archive(settings: SparkSettings, path: Path, module: str) -> Path:
     """Make the archive of loaded classes for `SparkSettings.archive`, if `path` does not exist.
 
     This takes as long as a cold start. The file has some 100 MB. It works only with this Java and this Spark; others
-    ignore it. It is written beside `path` and renamed, so that two processes can make it at the same time.
+    ignore it. It is written to the same folder as `path` and renamed, so that two processes can make it at the same
+    time.
 
     Args:
         module: the module to run, with a flag of the JVM and a Java home as arguments; it must check a small history

@@ -1,6 +1,6 @@
 """An example of a finding: its parts by kind, and the words that describe them.
 
-`KINDS` says which key of an example holds parts of which kind. The checkers, the decoder and the encoder of
+`KINDS` says for each key of an example which kind of parts it holds. The checkers, the decoder and the encoder of
 `verdict.json` and the reports share this table. `checkers.checking.explain` lists the facts of each kind.
 """
 
@@ -14,9 +14,11 @@ from harness.results.wording import integer, join_words, printable
 UNNAMED_OPERATION = "an operation without a name"
 FATES = {"commit": "committed", "abort": "aborted", "open": "still open", "plain": "not transactional"}
 CONTENT_LIMIT = 260
-"""Characters of a record's content. Stored excerpts are shorter, so they are shown in full."""
+"""The largest number of characters of a record's content. Stored excerpts are shorter, so they are shown in full."""
 PARTS_LIMIT = 200
-"""Parts of each kind in one example. A transaction of a million records would be too large to show."""
+"""The largest number of parts of each kind in one example. A transaction of a million records would be too large to
+show.
+"""
 P = TypeVar("P", bound="Part")
 
 
@@ -91,7 +93,9 @@ class Operation(Part):
 
     @property
     def words(self) -> str:
-        """The name, number, journal, transactional id or stage: the first that is known."""
+        """The number if there is no name, otherwise the first of name, journal, transactional id and stage that is
+        known.
+        """
         if self.get("op") is not None and self.get("name") is None:
             return f"operation {printable(self.get('op'), 30)}"
         for name in ("name", "journal", "transactional_id", "stage"):
@@ -212,7 +216,7 @@ class Example:
         for part in self.parts():
             if len(parts) == PARTS_LIMIT:
                 break
-            if isinstance(part, kind) and all(part.facts != other.facts for other in parts):
+            if isinstance(part, kind) and all(part.facts != earlier.facts for earlier in parts):
                 parts.append(part)
         return parts
 
@@ -222,7 +226,9 @@ class Example:
         return part if isinstance(part, Part) else None
 
     def writer(self, record: Record) -> Operation | None:
-        """Return the operation that wrote a record: the one in the record or beside it, or the one that it names."""
+        """Return the operation that wrote a record: the one inside the record, the one next to it in the example, or
+        the one that it names.
+        """
         enclosing = self.facts if self.facts.get(record.label) is record else {}
         for facts in (record.facts, enclosing):
             for key in ("operation", "writer"):
@@ -346,8 +352,8 @@ def describe_fate(fate: object) -> str:
 
 
 def describe_example(name: str, example: Example) -> str:
-    """Describe the example of an anomaly that has no wording of its own."""
+    """Describe the example of an anomaly for which there is no wording."""
     parts = [part.words for part in (*example.records, *example.operations)]
     parts += [f"input {part.position}" for part in example.inputs]
     parts += [f"{printable(label, 40)} {printable(value, 80)}" for label, value in example.rest.items()]
-    return f"{printable(name, 60)}: {join_words(parts, 6) if parts else 'no details given'}"
+    return f"{printable(name, 60)}: {join_words(parts, 6) if parts else 'no details'}"

@@ -1,8 +1,8 @@
 """Throughput, latency and outcomes over time of custom pipelines, from the broker logs.
 
-A transaction comes from the transaction log: from Ongoing to CompleteCommit or CompleteAbort. Its latency is the
-coordinator's part of a commit, from PrepareCommit to the last marker. A record counts in the second of its own
-time stamp, if its transaction committed. What lies outside the run is noted and not drawn.
+Transactions are read from the transaction log: from Ongoing to CompleteCommit or CompleteAbort. The latency is the
+coordinator's part of a commit, from PrepareCommit to the last marker. A record counts in the second of its time stamp,
+if its transaction committed. Records and transactions outside the run are not drawn, and their number is noted.
 """
 
 import math
@@ -23,7 +23,7 @@ from reports.run_tables import RunTables
 COMMITTED, ABORTED, LEFT_OPEN = "committed", "aborted", "left open"
 CATEGORIES = (COMMITTED, ABORTED, LEFT_OPEN)
 UNNAMED = "all programs"
-"""The name of all programs together, if no stage names its transactional ids."""
+"""The label for the transactions of all programs together, if no stage names its transactional ids."""
 _ENDS = {"CompleteCommit": COMMITTED, "CompleteAbort": ABORTED}
 _STATES = ("transactional_id", "log_tp", "log_offset", "state", "start_ms", "update_ms")
 _BATCHES = (
@@ -42,7 +42,7 @@ class StageTopics:
 
 
 def stages_without_journals(settings: Mapping[str, Any]) -> list[StageTopics]:
-    """Return the stages in a run's settings. Empty if one of them keeps journals, or if the settings are damaged."""
+    """Return the stages in the settings of a run. Empty if a stage keeps journals, or if the settings are damaged."""
     workload = settings.get("workload")
     stages = workload.get("stages") if isinstance(workload, Mapping) else None
     stage_topics = []
@@ -61,13 +61,13 @@ def stages_without_journals(settings: Mapping[str, Any]) -> list[StageTopics]:
 
 @dataclass(frozen=True)
 class LogClock:
-    """Converts brokers' times to seconds of the run, from the wall clock at its begin."""
+    """Converts the times of brokers to seconds of the run, from the wall clock at its start."""
 
     wall_ms_at_zero: float
     end_s: float = math.inf
 
     def second(self, wall_ms: float) -> int | None:
-        """Return the second of the run. None: before its begin or after its end."""
+        """Return the second of the run. None: before its start or after its end."""
         second = math.floor((wall_ms - self.wall_ms_at_zero) / 1e3)
         return second if 0 <= second <= self.end_s else None
 
@@ -94,41 +94,43 @@ def read(t: RunTables, stages: Sequence[StageTopics], clock: LogClock, at_least_
 
 
 def _add_transactions(series: Series, t: RunTables, stages: Sequence[StageTopics], clock: LogClock) -> None:
-    """Count each transaction in the second of its end. One that never ended counts at its begin."""
+    """Count each transaction in the second of its end. A transaction that never ended counts in the second of its
+    start.
+    """
     table = t.table("transactions", _STATES)
     stage_of = {
         transactional_id: stage.name for stage in stages for transactional_id in stage.transactional_ids
     }
-    begun: dict[str, float] = {}
-    decided: dict[str, float] = {}
+    begin_ms: dict[str, float] = {}
+    decided_ms: dict[str, float] = {}
     without_begin = 0
     for row in table.sort_by([("log_tp", "ascending"), ("log_offset", "ascending")]).to_pylist():
         transactional_id, state, at_ms = row["transactional_id"], row["state"], row["update_ms"]
         if transactional_id is None or transactional_id.startswith(WARM_UP) or at_ms is None:
             continue
         stage, at = stage_of.get(transactional_id, UNNAMED), clock.second(at_ms)
-        if state in _ENDS and transactional_id not in begun:
+        if state in _ENDS and transactional_id not in begin_ms:
             without_begin += 1
         elif at is None:
-            begun.pop(transactional_id, None)
+            begin_ms.pop(transactional_id, None)
         elif state in _ENDS:
             series.outcomes[stage, _ENDS[state]][at] += 1
             if state == "CompleteCommit":
                 series.committed[at] += 1
-                took_ns = max(at_ms - decided.pop(transactional_id, at_ms), 0.5) * 1e6
+                took_ns = max(at_ms - decided_ms.pop(transactional_id, at_ms), 0.5) * 1e6
                 series.latency[at][math.floor(math.log2(took_ns) * BINS)] += 1
-            del begun[transactional_id]
+            del begin_ms[transactional_id]
         elif state == "Ongoing":
-            begun.setdefault(transactional_id, row["start_ms"] or at_ms)
+            begin_ms.setdefault(transactional_id, row["start_ms"] or at_ms)
         elif state == "PrepareCommit":
-            decided[transactional_id] = at_ms
+            decided_ms[transactional_id] = at_ms
         elif state in ("Empty", "Dead"):
-            begun.pop(transactional_id, None)
-    for transactional_id, since_ms in begun.items():
+            begin_ms.pop(transactional_id, None)
+    for transactional_id, since_ms in begin_ms.items():
         series.outcomes[stage_of.get(transactional_id, UNNAMED), LEFT_OPEN][clock.second(since_ms) or 0] += 1
     if without_begin:
         series.missing.append(
-            f"the transaction log has the end of {plural(without_begin, 'transaction')} without their begin: "
+            f"the transaction log has the end of {plural(without_begin, 'transaction')} without the start: "
             "they are not drawn"
         )
 

@@ -18,7 +18,9 @@ _KINDS = {"ok": "ok", "fail": "fail", "info": "info"}
 
 @dataclass(frozen=True)
 class Bar:
-    """One row. Times are seconds. `end_s` None: the end is not known. `tick_s` marks a moment in the bar."""
+    """One row. Times are seconds since the start of the run. `end_s` None: the end is not known. `tick_s`: the time of
+    a mark in the bar.
+    """
 
     label: str
     start_s: float
@@ -57,8 +59,10 @@ def gantt(
     for row, bar in enumerate(bars):
         y = (18 if near else 2) + row * ROW
         start, end = x(bar.start_s), right if bar.end_s is None else x(bar.end_s)
-        most = int(width / 6.4)
-        drawing.text(left, y + 14, f"{bar.label} {bar.note}"[:most], kind="row-name", most=most)
+        max_characters = int(width / 6.4)
+        drawing.text(
+            left, y + 14, f"{bar.label} {bar.note}"[:max_characters], kind="row-name", most=max_characters
+        )
         kind = f"bar {bar.kind}" + (" no-end" if bar.end_s is None else "")
         drawing.rect(start, y + 20, max(end - start, 2), 12, kind=kind)
         if bar.tick_s is not None:

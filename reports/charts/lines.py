@@ -11,7 +11,7 @@ from reports.charts.svg import Drawing
 
 HEIGHT, TOP, BOTTOM = 240, 30, 46
 NAME_ROOM = 15
-"""The least distance in pixels between two names."""
+"""The smallest distance between two names, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def lines(ident: str, width: int, title: str, unit: str, series: Sequence[ChartS
             drawing.rect(x(dot.x) - 2.5, y(dot.y) - 2.5, 5, 5, kind=f"dot {line.kind}", hint=hint)
         last = line.dots[-1]
         ends.append((y(last.y), x(last.x), line))
-    for at, (_, end, line) in _apart(sorted(ends, key=lambda one: one[0])):
+    for at, (_, end, line) in _apart(sorted(ends, key=lambda entry: entry[0])):
         drawing.text(end + 8, at + 4, line.name, kind=f"line-name {line.kind}")
     return drawing.markup(HEIGHT)
 
@@ -91,7 +91,7 @@ def _decades(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _marks(low: float, high: float) -> list[float]:
-    """Return powers of ten between the two; for short ranges also 2 and 5 times these."""
+    """Return the powers of ten from low to high. For short ranges also return twice and five times these."""
     factors = (1, 2, 5) if high / low <= 200 else (1,)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     marks = [factor * 10.0**power for power in powers for factor in factors]
@@ -102,11 +102,11 @@ def _apart(
     ends: list[tuple[float, float, ChartSeries]],
 ) -> list[tuple[float, tuple[float, float, ChartSeries]]]:
     """Return the vertical positions of the names: at the end of the line, or lower if the name above is too close."""
-    placed: list[tuple[float, tuple[float, float, ChartSeries]]] = []
+    positions: list[tuple[float, tuple[float, float, ChartSeries]]] = []
     for end in ends:
-        at = end[0] if not placed else max(end[0], placed[-1][0] + NAME_ROOM)
-        placed.append((at, end))
-    return placed
+        at = end[0] if not positions else max(end[0], positions[-1][0] + NAME_ROOM)
+        positions.append((at, end))
+    return positions
 
 
 def _description(series: Sequence[ChartSeries], unit: str) -> str:

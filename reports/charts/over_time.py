@@ -1,7 +1,7 @@
 """A drawing of a run over time: faults, throughput, commit latency, and how the transactions of each stage ended.
 
-Every strip has its own scale and shows its name and its largest number, so that colour is never the only
-difference. Faults are bands through all strips.
+Every strip has its own scale, a name and a total, so that colour is never the only difference. Faults are bands through
+all strips.
 """
 
 import math
@@ -93,7 +93,7 @@ def _lanes(frame: _Frame, faults: Sequence[FaultReport], wide: bool) -> int:
 
 
 def _lane_of(frame: _Frame, faults: Sequence[FaultReport], wide: bool) -> list[int]:
-    """Return for each fault the first lane in which its name overlaps no other."""
+    """Return for each fault the first lane in which its name overlaps no other name."""
     ends: list[float] = []
     lanes = []
     for index, fault in enumerate(faults, 1):

@@ -1,8 +1,8 @@
 """Throughput, latency and outcomes over time, from the tables of a run.
 
-Tables are read in batches and summed by second. So memory grows with the length of the run, plus one number for
-each committed operation, which is needed to count its records. Commit latencies are counted in sixteen bins for
-each doubling, so a percentile is accurate to 3 %.
+Tables are read in batches and summed by second. So the memory that is needed grows only with the length of the run, and
+by one number for each committed operation, to count its records. Commit latencies are counted in sixteen bins for each
+doubling, so a percentile is accurate to 3 %.
 """
 
 import math
@@ -40,11 +40,11 @@ class Series:
     categories: tuple[str, ...] = CATEGORIES
     """The ways in which a transaction can end, in the order of display."""
     by_logs: bool = False
-    """Whether it was read from the broker logs, because no worker keeps a journal."""
+    """True if the series was read from the broker logs, because no worker keeps a journal."""
 
     @property
     def buckets(self) -> range:
-        """The buckets from the first ended transaction or written record to the end of the run."""
+        """The buckets from the first transaction that ended, or the first record, to the end of the run."""
         last = max(1, math.ceil(self.end_s / self.width_s))
         counted = [*self.outcomes.values(), *([self.records] if self.by_logs else [])]
         first = min((bucket for counts in counted for bucket in counts), default=0)
@@ -60,7 +60,7 @@ class Series:
         return self.outcomes.get((stage, category), Counter())
 
     def quantile_ms(self, bucket: int, share: float) -> float | None:
-        """Return a quantile of the commit latency in a bucket, by nearest rank. None: no commit in it."""
+        """Return a quantile of the commit latency in a bucket, by nearest rank. None: the bucket has no commit."""
         bins = self.latency.get(bucket)
         if not bins:
             return None

@@ -81,7 +81,7 @@ class Drawing:
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
-    """Return round numbers from low to high, about `most` of them at most."""
+    """Return round numbers from low to high, at most about `most` of them."""
     span = high - low
     if span <= 0 or not math.isfinite(span):
         return [low]

@@ -22,7 +22,7 @@ STEPS = {
     "rest": "the rest: transform, handing records to the client, Python",
 }
 """Names of the steps of a batch, in order."""
-BARE = "without journal"
+WITHOUT_JOURNAL = "without journal"
 
 
 def draw(figures: Mapping[str, Any]) -> str:
@@ -39,58 +39,60 @@ def draw(figures: Mapping[str, Any]) -> str:
         figures=figures,
         style=Markup(style),
         policy=policy(style, ""),
-        throughput=[one for one in points if one["measured"] == "throughput"],
-        latency=[one for one in points if one["measured"] == "latency"],
+        throughput=[point for point in points if point["measured"] == "throughput"],
+        latency=[point for point in points if point["measured"] == "latency"],
         plots=list(_plots(figures)),
-        steps=[one for one in points if one.get("steps_ms") and one["journal"]],
+        steps=[point for point in points if point.get("steps_ms") and point["journal"]],
         step_names=STEPS,
-        bare=BARE,
-        journal=[one for one in points if not one["journal"]],
+        without_journal=WITHOUT_JOURNAL,
+        journal=[point for point in points if not point["journal"]],
         settings=list(_settings(figures)),
         reference=_reference(points),
     )
 
 
 def _reference(points: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the point that throughput plots are relative to: the fastest at-least-once pipeline."""
-    grid = [one for one in _grid(points, "throughput") if one["delivery"] == "at-least-once"]
-    return max(grid, key=lambda one: float(one["inputs_per_s"]), default=None)
+    """Return the reference point of the throughput plots: the fastest at-least-once pipeline."""
+    grid = [point for point in _grid(points, "throughput") if point["delivery"] == "at-least-once"]
+    return max(grid, key=lambda point: float(point["inputs_per_s"]), default=None)
 
 
 def _grid(points: Sequence[Mapping[str, Any]], measured: str) -> list[Mapping[str, Any]]:
     """Return the points that differ only by delivery, client and size: those with the first numbers of partitions
     and workers.
     """
-    kind = [one for one in points if one["measured"] == measured and one["journal"]]
-    return [one for one in kind if all(one[name] == kind[0][name] for name in ("partitions", "workers"))]
+    kind = [point for point in points if point["measured"] == measured and point["journal"]]
+    return [
+        point for point in kind if all(point[name] == kind[0][name] for name in ("partitions", "workers"))
+    ]
 
 
 def _plots(figures: Mapping[str, Any]) -> Iterator[tuple[str, str, Drawings]]:
     """Yield name, unit and drawing of each plot."""
     points = figures["points"]
     reference = _reference(points)
-    clients = list(dict.fromkeys(one["client"] for one in points))
+    clients = list(dict.fromkeys(point["client"] for point in points))
     for client in clients:
-        own = [one for one in _grid(points, "throughput") if one["client"] == client]
+        of_client = [point for point in _grid(points, "throughput") if point["client"] == client]
         if reference is not None:
             top = float(reference["inputs_per_s"])
 
-            def share(one: Mapping[str, Any], top: float = top) -> Dot:
+            def share(point: Mapping[str, Any], top: float = top) -> Dot:
                 low, middle, high = (
-                    float(one[name]) / top * 100 for name in ("slowest", "inputs_per_s", "fastest")
+                    float(point[name]) / top * 100 for name in ("slowest", "inputs_per_s", "fastest")
                 )
-                return Dot(one["txn_size"], middle, low, high)
+                return Dot(point["txn_size"], middle, low, high)
 
-            yield _plot(f"Throughput, {client}", "% of the fastest", own, share)
+            yield _plot(f"Throughput, {client}", "% of the fastest", of_client, share)
             yield _plot(
                 f"Throughput relative to {figures['baseline']}, {client}",
                 "ratio",
-                [one for one in own if "throughput" in one["ratios"]],
-                lambda one: _dot(one, "throughput"),
+                [point for point in of_client if "throughput" in point["ratios"]],
+                lambda point: _dot(point, "throughput"),
             )
-        seen = [one for one in _grid(points, "latency") if one["client"] == client]
+        latency_points = [point for point in _grid(points, "latency") if point["client"] == client]
         for name in ("p50", "p99"):
-            with_quantile = [one for one in seen if one["latency_ms"][name] is not None]
+            with_quantile = [point for point in latency_points if point["latency_ms"][name] is not None]
             yield _plot(
                 f"Latency, {'median' if name == 'p50' else '99th percentile'}, {client}",
                 "ms",
@@ -99,14 +101,14 @@ def _plots(figures: Mapping[str, Any]) -> Iterator[tuple[str, str, Drawings]]:
             )
 
 
-def _quantile(name: str, one: Mapping[str, Any]) -> Dot:
-    value = one["latency_ms"][name]
-    return Dot(one["txn_size"], value, value, value)
+def _quantile(name: str, point: Mapping[str, Any]) -> Dot:
+    value = point["latency_ms"][name]
+    return Dot(point["txn_size"], value, value, value)
 
 
-def _dot(one: Mapping[str, Any], figure: str) -> Dot:
-    ratio = one["ratios"][figure]
-    return Dot(one["txn_size"], ratio["median"], ratio["min"], ratio["max"])
+def _dot(point: Mapping[str, Any], figure: str) -> Dot:
+    ratio = point["ratios"][figure]
+    return Dot(point["txn_size"], ratio["median"], ratio["min"], ratio["max"])
 
 
 def _plot(
@@ -116,7 +118,10 @@ def _plot(
         ChartSeries(
             delivery,
             kind,
-            sorted((dot(one) for one in points if one["delivery"] == delivery), key=lambda each: each.x),
+            sorted(
+                (dot(point) for point in points if point["delivery"] == delivery),
+                key=lambda measured: measured.x,
+            ),
         )
         for delivery, kind in _KINDS.items()
     ]

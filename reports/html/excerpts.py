@@ -17,14 +17,16 @@ AROUND = 2
 MOST_BETWEEN = 12
 MOST_LINES = 1500
 _MOST_POINTED_AT, _MOST_AROUND = 8_000, 500
-"""The number of characters to show of a line that a finding names, and of a neighbour."""
+"""The number of characters to show of a line to which a finding refers, and of a neighbour."""
 _LINE_BYTES = 32 * 1024
-"""Bytes to read of a line: more than is shown, so that a cut is always marked."""
+"""The number of bytes to read of a line. It is larger than the number of characters that are shown, so that a cut is
+always marked.
+"""
 
 
 @dataclass(frozen=True)
 class ReportLine:
-    """A line of a journal. `pointed_at` is true if a finding names it, and false for a neighbour."""
+    """A line of a journal. `pointed_at` is true if a finding refers to the line, and false for a neighbour."""
 
     number: int
     text: str
@@ -98,7 +100,7 @@ class Excerpts:
             return
         absent = journal.pointed_at - {line.number for line in journal.lines}
         if absent:
-            journal.missing = f"{len(absent)} of the lines that findings name are not shown here"
+            journal.missing = f"{len(absent)} of the lines that findings refer to are not shown"
 
     def _take(self, journal: ReportJournal, file: BinaryIO) -> None:
         last, number, previous = max(journal.wanted), 0, 0
@@ -113,13 +115,13 @@ class Excerpts:
             if number not in journal.wanted:
                 continue
             self._left -= 1
-            most = _MOST_POINTED_AT if number in journal.pointed_at else _MOST_AROUND
-            shown = printable(text.rstrip(b"\n").decode("utf-8", "backslashreplace"), most)
+            max_characters = _MOST_POINTED_AT if number in journal.pointed_at else _MOST_AROUND
+            shown = printable(text.rstrip(b"\n").decode("utf-8", "backslashreplace"), max_characters)
             anchor, gap = f"{journal.anchor}-line-{number}", number > previous + 1
             journal.lines.append(ReportLine(number, shown, anchor, number in journal.pointed_at, gap))
             previous = number
 
 
 def _is_file_name(name: str) -> bool:
-    """Whether a journal's name stays inside its folder."""
+    """Return whether the name of a journal stays inside its folder."""
     return name not in ("", ".", "..") and not {"/", "\\", "\0"} & set(name) and len(name) <= 200

@@ -27,7 +27,7 @@ class ReportExample:
     timeline: Drawings
     raw: str
     trace: str
-    """The `fencepost trace` command for it; empty if there is none."""
+    """The `fencepost trace` command for the example. Empty: there is none."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ReportAnomaly:
 
     name: str
     ident: str
-    found: AnomalyFindings
+    findings: AnomalyFindings
     counted: str
     permitted: str
     meaning: str
@@ -45,8 +45,8 @@ class ReportAnomaly:
 
 def examples(ordered: Iterable[tuple[str, AnomalyFindings]]) -> Iterator[Example]:
     """Yield the examples that the report shows, in order."""
-    for _, found in ordered:
-        yield from found.examples[:MOST_EXAMPLES]
+    for _, findings in ordered:
+        yield from findings.examples[:MOST_EXAMPLES]
 
 
 def report_anomalies(
@@ -56,16 +56,16 @@ def report_anomalies(
     shown = list(examples(ordered))
     traces = iter(trace_commands(folder, shown) if folder else [""] * len(shown))
     return [
-        _report_anomaly(name, found, faults, list(islice(traces, len(found.examples[:MOST_EXAMPLES]))))
-        for name, found in ordered
+        _report_anomaly(name, findings, faults, list(islice(traces, len(findings.examples[:MOST_EXAMPLES]))))
+        for name, findings in ordered
     ]
 
 
 def _report_anomaly(
-    name: str, found: AnomalyFindings, faults: Sequence[FaultReport], traces: Sequence[str]
+    name: str, findings: AnomalyFindings, faults: Sequence[FaultReport], traces: Sequence[str]
 ) -> ReportAnomaly:
     shown = []
-    rows = zip(found.examples, example_sentences(name, found), traces, strict=False)
+    rows = zip(findings.examples, example_sentences(name, findings), traces, strict=False)
     for number, (example, sentence, trace) in enumerate(rows, 1):
         ident = f"{_ident(name)}-{number}"
         timeline = Drawings(*(gantt.operations(f"{ident}-time", example, faults, width) for width in WIDTHS))
@@ -75,10 +75,10 @@ def _report_anomaly(
     return ReportAnomaly(
         label,
         f"{_ident(name)}-all",
-        found,
-        describe_count(name, found),
-        describe_permitted(found),
-        describe_meaning(found),
+        findings,
+        describe_count(name, findings),
+        describe_permitted(findings),
+        describe_meaning(findings),
         shown,
     )
 

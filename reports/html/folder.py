@@ -1,7 +1,7 @@
-"""Read a run's folder for the report: what exists, and notes about what is missing.
+"""Read a run's folder for the report: the files that exist, and notes about missing files.
 
-An interrupted or killed run leaves less. Missing or damaged files raise nothing. They are noted, and the report
-shows the notes.
+An interrupted or killed run leaves fewer files. A missing or damaged file raises no exception. It is noted, and the
+report shows the notes.
 """
 
 import tomllib
@@ -18,11 +18,11 @@ from harness.results.wording import printable, size
 MOST_FILES = 500
 WHAT_FOR = (
     ("verdict.json", "the verdict, for programs"),
-    ("run.toml", "all settings and the schedule: what repeats the run"),
+    ("run.toml", "all settings and the schedule: with this file the run can be repeated"),
     ("metadata.json", "run metadata: phases, faults, versions"),
     ("journals", "the journals of the workers, line by line"),
     ("history", "the journals as Parquet tables"),
-    ("log", "what the brokers stored, as Parquet tables"),
+    ("log", "the broker logs, as Parquet tables"),
     ("brokers", "the brokers' own logs"),
 )
 

@@ -1,5 +1,6 @@
-"""A run's folder as one self-contained HTML file: it needs no network and no other file, and can be read without
-scripts.
+"""Show a run's folder as one self-contained HTML file.
+
+The file needs no network and no other file, and can be read without scripts.
 
 If the folder lacks something, the report says so; the verdict does not change. The template escapes all recorded
 text. Style and script are inline, and the content security policy permits exactly these two, by their hashes.
@@ -79,16 +80,20 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         metadata=contents.metadata,
         faults=faults,
         met=met_by_fault,
-        bad=[anomaly for anomaly in anomalies if not anomaly.found.allowed],
-        warnings=[anomaly for anomaly in anomalies if anomaly.found.warning],
-        allowed=[anomaly for anomaly in anomalies if anomaly.found.allowed and not anomaly.found.warning],
+        bad=[anomaly for anomaly in anomalies if not anomaly.findings.allowed],
+        warnings=[anomaly for anomaly in anomalies if anomaly.findings.warning],
+        allowed=[
+            anomaly for anomaly in anomalies if anomaly.findings.allowed and not anomaly.findings.warning
+        ],
         lines=lines,
         series=measured,
         over_time=Drawings(*(over_time.over_time(measured, faults, width) for width in WIDTHS)),
         rows_over_time=list(_rows(measured)),
         phases=_phases(contents),
         open_ends=list(_open_ends(verdict, contents)),
-        open_title="Why it is unknown" if verdict.valid is Validity.UNKNOWN else "Not tried, or not certain",
+        open_title="Why it is unknown"
+        if verdict.valid is Validity.UNKNOWN
+        else "Not exercised, or not certain",
         clean=_clean(verdict),
         not_applicable=_not_applicable(verdict),
         settings=_settings(contents),
@@ -102,7 +107,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
 def _moment(operation: Operation, name: str, wall_ms: float | None = None) -> str:
     """Return a time of an operation to the millisecond, with the UTC time as in the brokers' logs.
 
-    `wall_ms` is the wall clock at the run's begin; None: the UTC time is left out.
+    `wall_ms` is the wall clock at the start of the run. None: the UTC time is left out.
     """
     if name not in operation.facts:
         return "unknown"
@@ -120,7 +125,7 @@ def _moment(operation: Operation, name: str, wall_ms: float | None = None) -> st
 
 
 def _wall_ms(contents: folder.RunFiles) -> float | None:
-    """Return the wall clock at the run's begin, if it is recorded."""
+    """Return the wall clock at the start of the run, if it is recorded."""
     start_ms = contents.table("run").get("wall_ms_at_zero")
     return float(start_ms) if isinstance(start_ms, int | float) else None
 
@@ -138,13 +143,13 @@ def _number(value: object) -> str:
 def _rows(measured: series.Series) -> Iterator[dict[str, Any]]:
     """Yield the numbers of the drawing as table rows."""
     for bucket in measured.buckets:
-        half, most = measured.quantile_ms(bucket, 0.5), measured.quantile_ms(bucket, 0.99)
+        median_ms, p99_ms = measured.quantile_ms(bucket, 0.5), measured.quantile_ms(bucket, 0.99)
         yield {
             "at": bucket * measured.width_s,
             "committed": words.number(round(measured.committed[bucket] / measured.width_s, 1)),
             "records": words.number(round(measured.records[bucket] / measured.width_s, 1)),
-            "median": "" if half is None else words.milliseconds(half),
-            "p99": "" if most is None else words.milliseconds(most),
+            "median": "" if median_ms is None else words.milliseconds(median_ms),
+            "p99": "" if p99_ms is None else words.milliseconds(p99_ms),
             "outcomes": [
                 [measured.ended(stage, category)[bucket] for category in measured.categories]
                 for stage in measured.stages
@@ -162,7 +167,7 @@ def _read_series(contents: folder.RunFiles, at_least_s: float) -> series.Series:
 
 
 def _describe_met(folder_path: Path, faults: Sequence[FaultReport]) -> tuple[list[str], list[str]]:
-    """Return what each fault met, and notes about errors."""
+    """Return the operations that were under way during each fault, in words, and notes about errors."""
     try:
         return under_way.describe_met(RunTables(folder_path), faults), []
     except (UnreadableInput, pa.ArrowException) as error:
@@ -211,11 +216,11 @@ def _open_ends(verdict: Verdict, contents: folder.RunFiles) -> Iterator[tuple[st
 
 
 def _not_applicable(verdict: Verdict) -> list[dict[str, Any]]:
-    """Return the checks that do not apply to this kind of history or pipeline: why, which, and how many."""
+    """Return the checks that do not apply to this kind of history or pipeline, grouped by reason: why, names, count."""
     by_reason: dict[str, list[str]] = {}
-    open_ones = checks_without_evidence(verdict.not_checked)
+    without_evidence = checks_without_evidence(verdict.not_checked)
     for name, reason in verdict.not_checked.items():
-        if name not in open_ones:
+        if name not in without_evidence:
             by_reason.setdefault(reason.text, []).append(name)
     return [{"why": why, "names": names, "count": len(names)} for why, names in by_reason.items()]
 

@@ -3,13 +3,13 @@ for (const button of document.querySelectorAll("button[data-copies]")) {
   button.hidden = false;
   button.addEventListener("click", async () => {
     const source = document.getElementById(button.dataset.copies);
-    const said = document.getElementById(button.getAttribute("aria-describedby"));
+    const message = document.getElementById(button.getAttribute("aria-describedby"));
     try {
       await navigator.clipboard.writeText(source.textContent);
-      said.textContent = "copied";
+      message.textContent = "copied";
     } catch {
       getSelection().selectAllChildren(source);
-      said.textContent = "selected: copy it with the keyboard";
+      message.textContent = "selected: copy it with the keyboard";
     }
   });
 }

@@ -1,4 +1,4 @@
-"""A suite as one HTML file: a grid of cells, and all runs with links to their reports.
+"""Show a suite as one HTML file: a grid of cells, and all runs with links to their reports.
 
 The template escapes all text from a suite file or a run. Style and script are inline, and the content security
 policy permits exactly these two, by their hashes. The page can be read without scripts.
@@ -43,7 +43,7 @@ class SuiteCell:
     mark: str
     word: str  # its state, or "running"
     style: str  # the state as a class of the style sheet
-    label: str  # how it differs from other cells in the same place of the grid
+    label: str  # how it differs from the other cells at the same position of the grid
     anomalies: str
     lead: str  # the first thing to look at in a bad run
     report: str | None
@@ -120,7 +120,7 @@ def _style(state: CellState) -> str:
 
 
 def _columns(suite: Suite) -> dict[str, tuple[str, str]]:
-    """By cell: its faults, and the version of Kafka where the suite has several."""
+    """Return the column of each cell: its faults, and the version of Kafka if the suite has several."""
     plural = len({cell.kafka for cell in suite.cells}) > 1
     return {cell.name: (cell.nemesis, cell.kafka if plural else "") for cell in suite.cells}
 
@@ -132,9 +132,9 @@ def _rows(
     for cell in suite.cells:
         row = places.setdefault((cell.workload, cell.client), {})
         row.setdefault(columns[cell.name], []).append(shown[cell.name])
-    every = list(dict.fromkeys(columns.values()))
-    for (workload, client), there in places.items():
-        yield SuiteRow(workload, client, [there.get(column, []) for column in every])
+    all_columns = list(dict.fromkeys(columns.values()))
+    for (workload, client), by_column in places.items():
+        yield SuiteRow(workload, client, [by_column.get(column, []) for column in all_columns])
 
 
 def _in_order(cells: Sequence[Cell]) -> list[Cell]:
@@ -168,12 +168,12 @@ def _shown(n: int, cell: Cell, suite: Suite) -> SuiteCell:
 
 
 def _slowest(suite: Suite, shown: dict[str, SuiteCell]) -> list[tuple[SuiteCell, float]]:
-    """The ten longest runs, each with its share of the longest in per cent."""
+    """Return the ten longest runs. Each has its duration in per cent of the longest one."""
     timed = sorted(
         (cell for cell in suite.cells if cell.duration_s), key=lambda cell: -(cell.duration_s or 0.0)
     )[:10]
-    most = timed[0].duration_s if timed else None
-    return [(shown[cell.name], round(100 * (cell.duration_s or 0.0) / (most or 1.0))) for cell in timed]
+    longest_s = timed[0].duration_s if timed else None
+    return [(shown[cell.name], round(100 * (cell.duration_s or 0.0) / (longest_s or 1.0))) for cell in timed]
 
 
 def _length(seconds: float | None) -> str:

@@ -16,7 +16,7 @@ WIDTHS = (920, 350)
 
 @dataclass(frozen=True)
 class Drawings:
-    """One picture in both widths. It is false if it is empty."""
+    """One picture in both widths. It is false if there is nothing to draw."""
 
     wide: Markup | None
     narrow: Markup | None
@@ -39,7 +39,9 @@ def template(name: str, filters: Mapping[str, Any]) -> Template:
 
 
 def policy(style: str, script: str) -> str:
-    """A content security policy: the page loads nothing, and of inline code only these two run."""
+    """Return a content security policy. The page can load nothing, and no other inline style or script than these two
+    is used.
+    """
 
     def digest(text: str) -> str:
         return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

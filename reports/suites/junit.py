@@ -1,7 +1,7 @@
 """A suite as JUnit XML: one test case for each run.
 
-A failure is an anomaly that the guarantee forbids and that is not known, or a planted defect that was not caught. An
-error is an unknown verdict, or none. Known failures and cells that did not run are skipped.
+A failure is a forbidden anomaly that is not a known failure, or a planted defect that was not caught. An error is an
+unknown verdict, or no verdict. Known failures and cells that did not run are skipped.
 """
 
 from xml.etree import ElementTree
@@ -23,29 +23,29 @@ TAGS = {
 
 
 def junit(suite: Suite) -> str:
-    """The XML document."""
+    """Return the XML document."""
     root = ElementTree.Element("testsuites", {"name": "fencepost"})
-    whole = ElementTree.SubElement(
+    suite_element = ElementTree.SubElement(
         root, "testsuite", {"name": printable(suite.name, 80), "timestamp": printable(suite.started, 40)}
     )
-    properties = ElementTree.SubElement(whole, "properties")
+    properties = ElementTree.SubElement(suite_element, "properties")
     for key, value in (("file", suite.file), ("seed", suite.seed), ("judge", suite.judge)):
         ElementTree.SubElement(properties, "property", {"name": key, "value": printable(value, 400)})
     for cell in suite.cells:
-        _case(whole, suite, cell)
-    for element in (root, whole):
+        _case(suite_element, suite, cell)
+    for element in (root, suite_element):
         _count(element, suite)
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _case(whole: ElementTree.Element, suite: Suite, cell: Cell) -> None:
+def _case(suite_element: ElementTree.Element, suite: Suite, cell: Cell) -> None:
     attributes = {
         "classname": f"{printable(suite.name, 80)}.{printable(cell.workload, 80)}.{printable(cell.client, 80)}",
         "name": printable(cell.name, 400),
         "time": f"{cell.duration_s or 0.0:.3f}",
     }
-    case = ElementTree.SubElement(whole, "testcase", attributes)
+    case = ElementTree.SubElement(suite_element, "testcase", attributes)
     properties = ElementTree.SubElement(case, "properties")
     for key, value in (("seed", cell.seed), ("kafka", cell.kafka), ("report", report_of(cell))):
         if value is not None:
@@ -61,7 +61,7 @@ def _case(whole: ElementTree.Element, suite: Suite, cell: Cell) -> None:
 
 
 def _source_place(cell: Cell) -> str:
-    """`report: PATH`; of a run without a report `log: PATH`; empty if the run has neither."""
+    """Return `report: PATH`, or `log: PATH` for a run without a report. Empty: the run has neither."""
     report, log = report_of(cell), log_of(cell)
     if report is not None:
         return f"report: {printable(report, 400)}"

@@ -33,7 +33,7 @@ def plain(text: str, limit: int = 400) -> str:
 
 
 def code(text: str) -> str:
-    """A text as code. A vertical bar is escaped even there, because a table needs it."""
+    """Return a text as code. A vertical bar is escaped even in code, because it would end a table cell."""
     escaped = printable(text, 1000).replace("|", "\\|")
     longest = max((len(run) for run in re.findall("`+", escaped)), default=0)
     fence, pad = "`" * (longest + 1), " " if longest else ""
@@ -41,7 +41,7 @@ def code(text: str) -> str:
 
 
 def summary(suite: Suite) -> str:
-    """`summary.md`: the counts, what is new, and a row for each run that somebody has to look at."""
+    """Return `summary.md`: the counts, the new failures, and a row for each run that needs attention."""
     return "\n".join(_summary(suite)) + "\n"
 
 
@@ -57,7 +57,8 @@ def _summary(suite: Suite) -> Iterator[str]:
     groups = group_similar(suite, bad)
     new = group_similar(suite, [cell for cell in bad if cell.new])
     yield from _list(
-        "What is new", [f"{one.name}: {one.first.state}, {_before(one)}: {one.first.reason}" for one in new]
+        "What is new",
+        [f"{group.name}: {group.first.state}, {_before(group)}: {group.first.reason}" for group in new],
     )
     if groups:
         yield ""
@@ -66,11 +67,11 @@ def _summary(suite: Suite) -> Iterator[str]:
         yield from map(_row, groups[:MOST_ROWS])
         if len(groups) > MOST_ROWS:
             yield ""
-            yield f"{sum(len(one.cells) for one in groups[MOST_ROWS:])} more are in index.html."
-    known = [f"{cell.name}: {cell.known}" for cell in cells if cell.state is CellState.KNOWN]
-    yield from _list("Known failures", known)
-    was = [f"{cell.name}: was {cell.before}" for cell in better(cells)]
-    yield from _list("Better than in the suite before", was)
+            yield f"{sum(len(group.cells) for group in groups[MOST_ROWS:])} more are in index.html."
+    known_failures = [f"{cell.name}: {cell.known}" for cell in cells if cell.state is CellState.KNOWN]
+    yield from _list("Known failures", known_failures)
+    improved = [f"{cell.name}: was {cell.before}" for cell in better(cells)]
+    yield from _list("Better than in the suite before", improved)
     yield from _list("Remarks", suite.remarks)
 
 
@@ -84,24 +85,24 @@ def _list(heading: str, lines: Sequence[str]) -> Iterator[str]:
             yield f"- {len(lines) - MOST_ROWS} more"
 
 
-def _before(one: SimilarRuns) -> str:
-    return f"was {one.first.before}" if one.first.before else "never ran before"
+def _before(group: SimilarRuns) -> str:
+    return f"was {group.first.before}" if group.first.before else "never ran before"
 
 
-def _row(one: SimilarRuns) -> str:
-    cell = one.first
+def _row(group: SimilarRuns) -> str:
+    cell = group.first
     with_verdict, bad = (
-        sum(getattr(each.flake, key) for each in one.cells) for key in ("with_verdict", "bad")
+        sum(getattr(run.flake, key) for run in group.cells) for key in ("with_verdict", "bad")
     )
     example = [words for words in (cell.reason, lead(cell)) if words]
-    if len(one.cells) > 1:
+    if len(group.cells) > 1:
         example = [f"Seed {cell.seed}: {words}" for words in example]
     path = report_of(cell) or log_of(cell)
     row = [
-        f"{MARKS[cell.state]} {one.state}",
-        plain(one.name),
+        f"{MARKS[cell.state]} {group.state}",
+        plain(group.name),
         plain(cell.kafka, 40),
-        "<br>".join(plain(words, 600) for words in (one.anomalies, *example) if words),
+        "<br>".join(plain(words, 600) for words in (group.anomalies, *example) if words),
         str(cell.seed),
         f"{bad} of {with_verdict}" if with_verdict else "",
         code(path) if path else "",
@@ -111,18 +112,18 @@ def _row(one: SimilarRuns) -> str:
 
 
 def changes(suite: Suite) -> str:
-    """`news.md`: the runs that are bad and were not before, and why runs have no verdict; empty if there is nothing."""
+    """Return `news.md`: the runs that are bad and were not bad before, and why runs have no verdict. Empty: none."""
     new = [cell for cell in suite.cells if cell.new]
     parts = [f"{line}\n" for line in _without_verdict(suite)]
     if new:
         parts.append(f"Bad, but not in the suite before: {plural(len(new), 'run')}.\n")
     groups = group_similar(suite, new)
-    for one in groups[:MOST_CHANGES]:
-        cell = one.first
-        seed = f" (seed {cell.seed})" if len(one.cells) > 1 else ""
+    for group in groups[:MOST_CHANGES]:
+        cell = group.first
+        seed = f" (seed {cell.seed})" if len(group.cells) > 1 else ""
         lines = [f"{cell.state}: {plain(cell.reason, 600)}{seed}", plain(lead(cell), 600), code(cell.command)]
-        parts.append(f"### {plain(one.name, 200)}\n\n" + "\n\n".join(filter(None, lines)) + "\n")
-    if more := sum(len(one.cells) for one in groups[MOST_CHANGES:]):
+        parts.append(f"### {plain(group.name, 200)}\n\n" + "\n\n".join(filter(None, lines)) + "\n")
+    if more := sum(len(group.cells) for group in groups[MOST_CHANGES:]):
         parts.append(f"{plural(more, 'more run')} {'is' if more == 1 else 'are'} in index.html.\n")
     return "\n".join(parts)
 

@@ -1,4 +1,4 @@
-"""The words about a suite that its page, its Markdown, its JUnit file and the console share."""
+"""Texts about a suite. Its page, its Markdown, its JUnit file and the console share them."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -33,7 +33,7 @@ SEED_IN_NAME = {"repeat": " #{}", "seed": " seed={}"}
 
 
 def clock(moment: object) -> str:
-    """`2026-11-24 20:00 UTC`."""
+    """Return a time such as `2026-11-24 20:00 UTC`."""
     try:
         return f"{datetime.fromisoformat(str(moment)):%Y-%m-%d %H:%M} UTC"
     except ValueError:
@@ -41,13 +41,13 @@ def clock(moment: object) -> str:
 
 
 def headline(suite: Suite) -> str:
-    """The counts of the states that occur: `22 valid, 1 known, 1 invalid`."""
+    """Return the counts of the states that occur, such as `22 valid, 1 known, 1 invalid`."""
     counts = [f"{count} {state}" for state, count in suite.counts().items() if count]
     return ", ".join(counts) + ("; interrupted" if suite.interrupted else "")
 
 
 def since(suite: Suite) -> str:
-    """`3 new since 2026-11-24 20:00 UTC`; empty if there is no previous suite."""
+    """Return for example `3 new since 2026-11-24 20:00 UTC`. Empty: there is no previous suite."""
     if suite.previous is None:
         return ""
     new = sum(cell.new for cell in suite.cells)
@@ -55,9 +55,11 @@ def since(suite: Suite) -> str:
 
 
 def faults(suite: Suite) -> str:
-    """`Faults that acted: kill-worker 18; never acted: partition (it did not act)`; empty if no run had a fault.
+    """Return the faults that acted, and those that never acted. Empty: no run had a fault.
 
-    A fault is named if a run drew it, was asked for it, or had no time for it.
+    Example: `Faults that acted: kill-worker 18; never acted: partition (it did not act)`.
+
+    The text names the faults that runs drew, that the user requested, and that had no room in the time limit.
     """
     total: Counter[str] = Counter()
     for cell in suite.cells:
@@ -75,28 +77,28 @@ def faults(suite: Suite) -> str:
 
 
 def worst_first(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells that somebody has to look at: new ones first, then by state."""
+    """Return the cells that need attention: new ones first, then by state."""
     bad = [cell for cell in cells if cell.state in WORST_FIRST]
     return sorted(bad, key=lambda cell: (not cell.new, WORST_FIRST.index(cell.state), cell.name))
 
 
 def better(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells that are good and were bad in the suite before."""
+    """Return the cells that are good and were bad in the previous suite."""
     return [cell for cell in cells if cell.state.good and cell.before is not None and cell.before.bad]
 
 
 def flaky(cell: Cell) -> str:
-    """How often a cell was bad: `2 of 30`; empty if it never had a verdict."""
+    """Return how often a cell was bad, such as `2 of 30`. Empty: it never had a verdict."""
     return f"{cell.flake.bad} of {cell.flake.with_verdict}" if cell.flake.with_verdict else ""
 
 
 def anomalies(cell: Cell) -> str:
-    """`lost-input 4, G1c 2`."""
+    """Return the anomalies of a cell with their counts, such as `lost-input 4, G1c 2`."""
     return ", ".join(f"{printable(name, 60)} {number(count)}" for name, count in cell.anomalies.items())
 
 
 def lead(cell: Cell) -> str:
-    """The first example of a bad run's worst anomaly, or its remedy; empty if it has neither."""
+    """Return the first example of a bad run's worst anomaly, or its remedy. Empty: it has neither."""
     if not cell.state.bad:
         return ""
     if cell.first:
@@ -105,22 +107,22 @@ def lead(cell: Cell) -> str:
 
 
 def report_of(cell: Cell) -> str | None:
-    """The path of the run's report from the suite's folder; None if the run has no verdict."""
+    """Return the path of the run's report, relative to the suite's folder. None: the run has no verdict."""
     has_verdict = cell.state not in (CellState.FAILED, CellState.NOT_CHECKED, CellState.NOT_RUN)
     return f"{cell.run}/report.html" if cell.run and has_verdict else None
 
 
 def log_of(cell: Cell) -> str | None:
-    """The path of the run's log from the suite's folder; None if the run did not start."""
+    """Return the path of the run's log, relative to the suite's folder. None: the run did not start."""
     return f"logs/{cell.slug}.log" if cell.started is not None and cell.slug else None
 
 
 @dataclass(frozen=True)
 class SimilarRuns:
-    """Bad runs that differ by their seed alone and have one state and one cause."""
+    """Bad runs that differ only by their seeds, and have the same state and cause."""
 
     cells: Sequence[Cell]
-    of: int  # runs of the suite that differ from these by their seed alone, with these; without those not run
+    of: int  # all started runs of the suite that differ from these only by the seed, including these
 
     @property
     def first(self) -> Cell:
@@ -129,13 +131,13 @@ class SimilarRuns:
 
     @property
     def name(self) -> str:
-        """`shop librdkafka drawn (10 of 10 seeds)`."""
+        """The name of the runs, such as `shop librdkafka drawn (10 of 10 seeds)`."""
         name = self.first.name if len(self.cells) == 1 else _without_seed(self.first)
         return f"{name} ({len(self.cells)} of {self.of} seeds)" if self.of > 1 else name
 
     @property
     def anomalies(self) -> str:
-        """`lost-input 4 to 17, G1c 2`: the least and the greatest count in one run."""
+        """The anomalies with their lowest and highest counts in one run, such as `lost-input 4 to 17, G1c 2`."""
         names = dict.fromkeys(name for cell in self.cells for name in cell.anomalies)
         return ", ".join(f"{printable(name, 60)} {self._range(name)}" for name in names)
 
@@ -146,7 +148,7 @@ class SimilarRuns:
 
     @property
     def state(self) -> str:
-        """`invalid`, `invalid (new)`, `invalid (3 new)`."""
+        """The state, such as `invalid`, `invalid (new)` or `invalid (3 new)`."""
         new = sum(cell.new for cell in self.cells)
         which = f" ({'new' if new == len(self.cells) else f'{new} new'})" if new else ""
         return f"{self.first.state}{which}"

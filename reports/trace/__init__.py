@@ -1,1 +1,3 @@
-"""What happened to one record, one transaction or around one fault: the three witnesses' words, in order of time."""
+"""Show what happened to one record or transaction, or around one fault: events of clients, readers and brokers in order
+of time.
+"""

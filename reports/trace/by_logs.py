@@ -22,53 +22,61 @@ MOST_OTHERS = 8
 def of_record(t: RunTables, topic: str, partition: int, offset: int) -> list[TraceStep]:
     """Return the steps of a record: its writer, its transaction, its readers, and related records.
 
-    Related are the outputs of an input, the inputs of an output, and in a `final` topic the nearest records of the
-    same key.
+    Related records are the outputs of an input, the inputs of an output, and in a `final` topic the nearest records of
+    the same key.
 
     Raises `UsageError` if the run has no such record.
     """
     record = record_at(t, topic, partition, offset)
     at = (record["tp"], offset)
-    steps = [*_log_steps(t, at, record, whole=True), *_reads(t, at), *_first_commits_past(t, at)]
-    for other in _related(t, at, record):
-        steps += _log_steps(t, (other["tp"], other["offset"]), other, whole=False)
+    steps = [*_log_steps(t, at, record, with_transaction=True), *_reads(t, at), *_first_commits_past(t, at)]
+    for related_record in _related(t, at, record):
+        steps += _log_steps(
+            t, (related_record["tp"], related_record["offset"]), related_record, with_transaction=False
+        )
     times = [step.time_ns for step in steps if step.time_ns is not None and step.source != "polls"]
     return in_order([*steps, *faults_on(t, min(times), max(times))] if times else steps)
 
 
 def of_id(t: RunTables, transactional_id: str) -> list[TraceStep]:
     """Return the states of a transactional id in the transaction log. Raises `UsageError`."""
-    known = sorted({row["transactional_id"] for row in t.rows("transactions")} - {None})
-    if transactional_id not in known:
-        named = [own for own in known if not own.startswith(WARM_UP)]
+    existing = sorted({row["transactional_id"] for row in t.rows("transactions")} - {None})
+    if transactional_id not in existing:
+        shown_ids = [existing_id for existing_id in existing if not existing_id.startswith(WARM_UP)]
         raise UsageError(
-            f"the run has no transactional id {transactional_id}: it has {', '.join(named) or 'none'}"
+            f"the run has no transactional id {transactional_id}: it has {', '.join(shown_ids) or 'none'}"
         )
     return in_order(coordinators(t, {transactional_id: None}))
 
 
 def of_fault(t: RunTables, number: int) -> list[TraceStep]:
-    """Return the steps of a fault, counted from 1, and the transactions around it: of the id that it names, or of
-    all. Raises `UsageError`.
+    """Return the steps of a fault, counted from 1, and the transactions around it: those of the transactional id that
+    the fault names, or else of all ids. Raises `UsageError`.
     """
     fault = fault_at(t, number)
-    begun = round(fault.start_s * 1e9) - AROUND_NS
-    ended = round((fault.end_s or fault.start_s) * 1e9) + AROUND_NS
-    own = fault.details.get("transactional_id")
-    ids = {own} if own else {row["transactional_id"] for row in t.rows("transactions")} - {None}
+    from_ns = round(fault.start_s * 1e9) - AROUND_NS
+    to_ns = round((fault.end_s or fault.start_s) * 1e9) + AROUND_NS
+    transactional_id = fault.details.get("transactional_id")
+    ids = (
+        {transactional_id}
+        if transactional_id
+        else {row["transactional_id"] for row in t.rows("transactions")} - {None}
+    )
     steps = [
         step
         for step in coordinators(t, dict.fromkeys(ids))
-        if step.time_ns is not None and begun <= step.time_ns <= ended
+        if step.time_ns is not None and from_ns <= step.time_ns <= to_ns
     ]
-    return in_order([*steps, *faults_on(t, begun + AROUND_NS, ended - AROUND_NS)])
+    return in_order([*steps, *faults_on(t, from_ns + AROUND_NS, to_ns - AROUND_NS)])
 
 
-def _log_steps(t: RunTables, at: LogPosition, record: Row, *, whole: bool) -> Iterator[TraceStep]:
-    """Yield the record in the leader's log and its transaction."""
+def _log_steps(t: RunTables, at: LogPosition, record: Row, *, with_transaction: bool) -> Iterator[TraceStep]:
+    """Yield the record in the leader's log and its marker; `with_transaction`: also the states and offset commits of
+    its transaction.
+    """
     tp, offset = at
-    here = [row for row in t.rows("batches", tp=[tp], leader=[True]) if row["last_offset"] >= offset]
-    batch = next((row for row in here if row["base_offset"] <= offset), None)
+    batches = [row for row in t.rows("batches", tp=[tp], leader=[True]) if row["last_offset"] >= offset]
+    batch = next((row for row in batches if row["base_offset"] <= offset), None)
     if batch is None:
         return
     producer = batch["producer_id"]
@@ -81,7 +89,7 @@ def _log_steps(t: RunTables, at: LogPosition, record: Row, *, whole: bool) -> It
     yield TraceStep(written_ns, where, f"offset {offset} is written by {by}{holds}", "batches")
     if not batch["transactional"]:
         return
-    above = (row for row in here if row["control"] and row["base_offset"] > offset)
+    above = (row for row in batches if row["control"] and row["base_offset"] > offset)
     marker = next((row for row in above if row["producer_id"] == producer), None)
     if marker is None:
         yield TraceStep(
@@ -90,7 +98,7 @@ def _log_steps(t: RunTables, at: LogPosition, record: Row, *, whole: bool) -> It
         return
     words = f"{marker['marker']} marker at {marker['base_offset']}, above offset {offset}"
     yield TraceStep(t.at_ns(marker["max_timestamp_ms"]), where, words, "batches")
-    if not whole:
+    if not with_transaction:
         return
     states = _states(t, producer, tp, marker)
     yield from states
@@ -103,14 +111,14 @@ def _states(t: RunTables, producer: int, tp: int, marker: Row) -> list[TraceStep
     """Return the states of the transaction that this marker ended."""
     ids = {row["transactional_id"] for row in t.rows("transactions", producer_id=[producer])}
     ended = t.at_ns(marker["max_timestamp_ms"])
-    found: list[TraceStep] = []
+    states: list[TraceStep] = []
     for step in coordinators(t, dict.fromkeys(ids)):
-        if found and found[-1].what.startswith("Complete"):
-            if ended is None or (found[-1].time_ns or 0) >= ended:
+        if states and states[-1].what.startswith("Complete"):
+            if ended is None or (states[-1].time_ns or 0) >= ended:
                 break
-            found = []
-        found.append(step)
-    return found
+            states = []
+        states.append(step)
+    return states
 
 
 def _offsets(t: RunTables, producer: int, begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:
@@ -174,8 +182,8 @@ def _related(t: RunTables, at: LogPosition, record: Row) -> list[Row]:
         }
         for tp, offset in sorted(sources):
             related += t.rows("records", tp=[tp], offset=[offset])
-    others = {(row["tp"], row["offset"]): row for row in related if (row["tp"], row["offset"]) != at}
-    return list(others.values())[:MOST_OTHERS]
+    without_itself = {(row["tp"], row["offset"]): row for row in related if (row["tp"], row["offset"]) != at}
+    return list(without_itself.values())[:MOST_OTHERS]
 
 
 def _nearest(rows: Sequence[Row], offset: int) -> list[Row]:

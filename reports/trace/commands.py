@@ -26,23 +26,30 @@ class _TraceSubject:
 
 
 def trace_commands(folder: Path, examples: Sequence[Example]) -> list[str]:
-    """Return the trace command for each example: by an input, else a record, an operation, or a transactional id.
+    """Return the trace command for each example: for an input, or else a record, an operation, or a transactional id.
 
-    The command is empty if the tables of the run have no such row or cannot be read, because it would only report
-    that.
+    The command is empty if the tables of the run have no such row or cannot be read, because it would only report an
+    error.
     """
     tables = RunTables(folder)
     if not tables.exists("ops") or not str(folder).isprintable():
         return [""] * len(examples)
     subjects = [list(_subjects(example)) for example in examples]
     try:
-        known = _existing(tables, [one for each in subjects for one in each])
+        existing = _existing(
+            tables, [subject for subjects_of_example in subjects for subject in subjects_of_example]
+        )
     except UnreadableInput:
         return [""] * len(examples)
-    first_known = (next((one for one in each if one in known), None) for each in subjects)
+    first_existing = (
+        next((subject for subject in subjects_of_example if subject in existing), None)
+        for subjects_of_example in subjects
+    )
     return [
-        f"fencepost trace {_folder_argument(folder)} --{one.option} {shlex.quote(one.name)}" if one else ""
-        for one in first_known
+        f"fencepost trace {_folder_argument(folder)} --{subject.option} {shlex.quote(subject.name)}"
+        if subject
+        else ""
+        for subject in first_existing
     ]
 
 
@@ -76,18 +83,18 @@ def _if_safe(subject: _TraceSubject) -> Iterator[_TraceSubject]:
 def _existing(t: RunTables, subjects: Sequence[_TraceSubject]) -> set[_TraceSubject]:
     """Return the subjects that the tables have rows for."""
     positions = {
-        one: (t.numbers[one.record[0]], one.record[1])
-        for one in subjects
-        if one.record and one.record[0] in t.numbers
+        subject: (t.numbers[subject.record[0]], subject.record[1])
+        for subject in subjects
+        if subject.record and subject.record[0] in t.numbers
     }
     existing_positions = t.existing_positions("records", set(positions.values()))
     if not t.without_journals:
         existing_positions |= t.existing_positions(
             "sends", set(positions.values())
         )  # acknowledged there, even if no reader read it
-    known = {one for one, position in positions.items() if position in existing_positions}
+    existing = {subject for subject, position in positions.items() if position in existing_positions}
     for option, column in (("op", "name"), ("id", "transactional_id")):
-        names = {one.name for one in subjects if one.option == option}
+        names = {subject.name for subject in subjects if subject.option == option}
         if t.without_journals:
             names_in_table = (
                 {row[column] for row in t.rows("transactions", **{column: names})}
@@ -97,5 +104,7 @@ def _existing(t: RunTables, subjects: Sequence[_TraceSubject]) -> set[_TraceSubj
         else:
             rows = t.rows("ops", **{column: names})
             names_in_table = {row[column] for row in rows if option == "op" or row["f"] in ("txn", "init")}
-        known |= {one for one in subjects if one.option == option and one.name in names_in_table}
-    return known
+        existing |= {
+            subject for subject in subjects if subject.option == option and subject.name in names_in_table
+        }
+    return existing

@@ -12,8 +12,8 @@ CLOCK_NS = 2_000_000
 def coordinators(t: RunTables, begun_ns: Mapping[str, Sequence[int] | None]) -> Iterator[TraceStep]:
     """Yield the transaction log's states of these ids.
 
-    For each id, `begun_ns` holds the times at which its transactions began: each is followed until it was
-    complete. With None all states are included.
+    For each id, `begun_ns` holds the times at which its transactions began. The states of each transaction are included
+    until it is complete. With None all states are included.
     """
     states = t.rows("transactions", transactional_id=begun_ns.keys())
     written = _written_ms(t, states)
@@ -32,10 +32,10 @@ def coordinators(t: RunTables, begun_ns: Mapping[str, Sequence[int] | None]) -> 
 
 
 def _written_ms(t: RunTables, states: Sequence[Row]) -> dict[tuple[int, int], int]:
-    """Return by place in the transaction log when the record was written.
+    """Return for each position in the transaction log the time at which the record was written.
 
-    A record itself only has the time at which its state was decided. CompleteCommit is decided before the markers
-    are written, and the record follows them.
+    A record holds only the time at which its state was decided. CompleteCommit is decided before the markers are
+    written, but its record is written after them.
     """
     logs = {row["log_tp"] for row in states}
     return {
@@ -48,7 +48,7 @@ def _written_ms(t: RunTables, states: Sequence[Row]) -> dict[tuple[int, int], in
 def _until_complete(
     timed: Sequence[tuple[int | None, Row]], begun_ns: Sequence[int]
 ) -> Iterator[tuple[int | None, Row]]:
-    """Return the states that follow each begin, until the transaction was complete."""
+    """Return the states after each begin, until the transaction is complete."""
     wanted: set[int] = set()
     for begun in begun_ns:
         for n, (at, row) in enumerate(timed):

@@ -1,4 +1,4 @@
-"""The steps around a fault: the operations that it met, and those that took over their inputs."""
+"""The steps around a fault: the operations that were under way, and those that took the same inputs afterwards."""
 
 import pyarrow.compute as pc
 
@@ -11,14 +11,14 @@ from reports.trace.steps import faults_on, operations
 from reports.under_way import nanoseconds, stage_operations, under_way_between
 
 HEALING_NS = 500_000_000
-"""An upper bound for the time of a heal. Operations that waited for a response get it in this time."""
+"""An upper bound for the time of a heal. Operations that waited for a response get the response in this time."""
 FIRST_MET = 3
 """The number of operations to show if the fault was injected while none was under way."""
 
 
 def of_fault(t: RunTables, number: int) -> list[TraceStep]:
-    """Return the steps of a fault, counted from 1: of the operations that it met, and of those that then took the
-    same inputs.
+    """Return the steps of a fault, counted from 1. They are the steps of the operations that were under way during it,
+    and of those that took the same inputs afterwards.
 
     Raises `UsageError` if the run has no such fault.
     """
@@ -53,25 +53,31 @@ def _met_operations(t: RunTables, fault: FaultReport, injected_ns: int, healed_n
     healing_ns = max(injected_ns, healed_ns - HEALING_NS)
     ops = stage_operations(t.table("ops"))
     under_way: list[Row] = under_way_between(ops, injected_ns, injected_ns).to_pylist()
-    worker, own = fault.details.get("worker"), fault.details.get("transactional_id")
+    worker, transactional_id = fault.details.get("worker"), fault.details.get("transactional_id")
     if worker is not None:
-        mine = ops.filter(pc.equal(ops["journal"], worker))
-        at_first: list[Row] = under_way_between(mine, injected_ns, injected_ns).to_pylist()
-        before = mine.filter(pc.less_equal(mine["call_ns"], injected_ns))  # in the order of their calls
+        of_worker = ops.filter(pc.equal(ops["journal"], worker))
+        at_first: list[Row] = under_way_between(of_worker, injected_ns, injected_ns).to_pylist()
+        before = of_worker.filter(
+            pc.less_equal(of_worker["call_ns"], injected_ns)
+        )  # in the order of their calls
         first = at_first or before.slice(max(0, len(before) - 1)).to_pylist()
-        at_last = under_way_between(mine, healing_ns, healing_ns).to_pylist()
+        at_last = under_way_between(of_worker, healing_ns, healing_ns).to_pylist()
         return list({row["op"]: row for row in [*first, *at_last]}.values())
     met = (
         under_way
         or under_way_between(ops, injected_ns, healed_ns).sort_by("call_ns").slice(0, FIRST_MET).to_pylist()
     )
-    return [row for row in met if own is not None and row["transactional_id"] == own] or met
+    return [
+        row for row in met if transactional_id is not None and row["transactional_id"] == transactional_id
+    ] or met
 
 
 def _took_over(t: RunTables, met_operations: list[Row]) -> list[Row]:
     """Return the operations that took the same inputs afterwards."""
     numbers = {row["op"] for row in met_operations}
-    inputs = {(one["tp"], one["offset"]) for send in t.rows("sends", op=numbers) for one in send["inputs"]}
+    inputs = {
+        (record["tp"], record["offset"]) for send in t.rows("sends", op=numbers) for record in send["inputs"]
+    }
     since = min((row["call_ns"] for row in met_operations), default=0)
     again = t.operations_from(inputs) - numbers
     return [row for row in t.rows("ops", op=again) if row["call_ns"] >= since]

@@ -10,7 +10,7 @@ from reports.trace.coordinators import coordinators
 from reports.trace.step import TraceStep, in_order
 
 MARGIN_NS = 3_000_000_000
-"""How long after an operation without an end the brokers' actions still count."""
+"""Faults and assignments are shown up to this long after the last operation."""
 
 
 def of_operation(t: RunTables, name: str) -> list[TraceStep]:
@@ -28,7 +28,7 @@ def of_operation(t: RunTables, name: str) -> list[TraceStep]:
 def of_record(t: RunTables, topic: str, partition: int, offset: int) -> list[TraceStep]:
     """Return the steps of a record: of its writer, and of operations that took it as an input.
 
-    A record that no reader got is found by its acknowledgement.
+    A record that no reader received is found by its acknowledgement.
     """
     try:
         record = record_at(t, topic, partition, offset)
@@ -38,24 +38,28 @@ def of_record(t: RunTables, topic: str, partition: int, offset: int) -> list[Tra
         if not sent:
             raise
         record = sent[0]
-    inputs = [(record["tp"], offset), *((one["tp"], one["offset"]) for one in record["inputs"])]
+    inputs = [(record["tp"], offset), *((source["tp"], source["offset"]) for source in record["inputs"])]
     writers = {str(record["value"]).rpartition(":")[0]} if record["value"] else set()
     ops: dict[int, Row] = {row["op"]: row for row in t.rows("ops", name=writers)}
-    for where, at in inputs:
+    for input_tp, input_offset in inputs:
         takers = [
-            claim["op"] for claim in t.rows("claims", tp=[where]) if claim["first"] <= at < claim["next"]
+            claim["op"]
+            for claim in t.rows("claims", tp=[input_tp])
+            if claim["first"] <= input_offset < claim["next"]
         ]
         ops |= {row["op"]: row for row in t.rows("ops", op=takers)}
     steps = list(operations(t, ops.values()))
-    for where, at in inputs[1:]:
-        fed = next(iter(t.rows("records", tp=[where], offset=[at])), None)
-        if fed is not None and fed["value"]:
-            steps += operations(t, t.rows("ops", name=[str(fed["value"]).rpartition(":")[0]]), brief=True)
+    for input_tp, input_offset in inputs[1:]:
+        input_record = next(iter(t.rows("records", tp=[input_tp], offset=[input_offset])), None)
+        if input_record is not None and input_record["value"]:
+            steps += operations(
+                t, t.rows("ops", name=[str(input_record["value"]).rpartition(":")[0]]), brief=True
+            )
     return in_order(steps)
 
 
 def record_at(t: RunTables, topic: str, partition: int, offset: int) -> Row:
-    """Return the record at this place. Raises `UsageError`."""
+    """Return the record at this position. Raises `UsageError` if there is none."""
     tp = t.numbers.get((topic, partition))
     record = next(iter(t.rows("records", tp=[tp], offset=[offset])), None) if tp is not None else None
     if record is None:
@@ -64,12 +68,12 @@ def record_at(t: RunTables, topic: str, partition: int, offset: int) -> Row:
 
 
 def of_id(t: RunTables, transactional_id: str) -> list[TraceStep]:
-    """Return the steps of a transactional id. Raises `UsageError`."""
+    """Return the steps of a transactional id. Raises `UsageError` if the run does not have it."""
     ops = [row for row in t.rows("ops", transactional_id=[transactional_id]) if row["f"] in ("txn", "init")]
     if not ops:
-        known = sorted({row["transactional_id"] for row in t.rows("ops", f=["init"])} - {None})
+        existing = sorted({row["transactional_id"] for row in t.rows("ops", f=["init"])} - {None})
         raise UsageError(
-            f"the run has no transactional id {transactional_id}: it has {', '.join(known) or 'none'}"
+            f"the run has no transactional id {transactional_id}: it has {', '.join(existing) or 'none'}"
         )
     return in_order([*_journal_steps(t, ops, brief=True), *coordinators(t, {transactional_id: None})])
 
@@ -108,8 +112,8 @@ def _journal_steps(t: RunTables, ops: Sequence[Row], *, brief: bool) -> Iterator
     for claim in t.rows("claims", op=[row["op"] for row in ops]):
         claims.setdefault(claim["op"], []).append(claim)
     for row in ops:
-        who, name, mine = row["journal"], row["name"], sends.get(row["op"], [])
-        taken = ", ".join(
+        who, name, own_sends = row["journal"], row["name"], sends.get(row["op"], [])
+        claimed = ", ".join(
             f"{t.name(claim['tp'])} @ {spans(range(claim['first'], claim['next']))}"
             for claim in claims.get(row["op"], ())
         )
@@ -117,15 +121,15 @@ def _journal_steps(t: RunTables, ops: Sequence[Row], *, brief: bool) -> Iterator
             _DOES.get(row["f"], row["f"]),
             f"as {row['transactional_id']}" if row["transactional_id"] else "",
             f"to {row['asked']}" if row["asked"] else "",
-            f"with {plural(len(mine), 'record')}" if mine else "",
-            f"for inputs {taken}" if taken and not brief else "",
+            f"with {plural(len(own_sends), 'record')}" if own_sends else "",
+            f"for inputs {claimed}" if claimed and not brief else "",
         ]
         yield TraceStep(
             row["call_ns"], who, f"{name} {' '.join(filter(None, parts))}", f"{who}.jsonl:{row['line']}"
         )
-        acked = [(send["tp"], send["offset"]) for send in mine if send["offset"] is not None]
+        acked = [(send["tp"], send["offset"]) for send in own_sends if send["offset"] is not None]
         if acked and not brief:
-            lost = len(mine) - len(acked)
+            lost = len(own_sends) - len(acked)
             more = f"; {plural(lost, 'record')} without an acknowledgement" if lost else ""
             at = row["commit_ns"] or row["return_ns"]
             yield TraceStep(at, who, f"{name} has acknowledgements of {t.ranges(acked)}{more}", "sends")
@@ -160,7 +164,7 @@ def _end(row: Row) -> TraceStep:
 
 def _offsets(t: RunTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
     """Yield the offset commits of these operations."""
-    for row in t.rows("offsets", op=[one["op"] for one in ops]):
+    for row in t.rows("offsets", op=[operation["op"] for operation in ops]):
         how = "in the transaction" if row["transactional"] else "outside any transaction"
         what = f"offset {row['committed']} of {t.name(row['tp'])} is stored, {how}"
         where = f"{t.name(row['log_tp'])} @ {row['log_offset']}"
@@ -180,13 +184,13 @@ def _markers(t: RunTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
     for row in t.rows("batches", tp={tp for _, tp in ends}, leader=[True]):
         batches.setdefault(row["tp"], []).append(row)
     for (_, tp), last in sorted(ends.items()):
-        here = batches.get(tp, [])
-        own = next((b for b in here if b["base_offset"] <= last <= b["last_offset"]), None)
-        if own is None or not own["transactional"]:  # records outside transactions need no marker
+        partition_batches = batches.get(tp, [])
+        batch = next((b for b in partition_batches if b["base_offset"] <= last <= b["last_offset"]), None)
+        if batch is None or not batch["transactional"]:  # records outside transactions need no marker
             continue
-        above = [b for b in here if b["control"] and b["base_offset"] > last]
+        above = [b for b in partition_batches if b["control"] and b["base_offset"] > last]
         marker = min(
-            (b for b in above if b["producer_id"] == own["producer_id"]),
+            (b for b in above if b["producer_id"] == batch["producer_id"]),
             key=lambda b: int(b["base_offset"]),
             default=None,
         )
@@ -204,7 +208,7 @@ def _markers(t: RunTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
 
 
 def _readers(t: RunTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
-    """Yield when each reader first got the operations' records."""
+    """Yield for each reader the time at which it first received the records of the operations."""
     for op in ops:
         if op["f"] not in ("txn", "send"):
             continue
@@ -213,9 +217,9 @@ def _readers(t: RunTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
             polls_by_op.setdefault(row["op"], []).append(row)
         first: dict[tuple[str, int, int], int] = {}  # by reader and record
         for poll in t.rows("ops", op=polls_by_op):
-            for one in polls_by_op[poll["op"]]:
-                key = (poll["journal"], one["tp"], one["offset"])
-                first[key] = min(one["return_ns"], first.get(key, one["return_ns"]))
+            for record in polls_by_op[poll["op"]]:
+                key = (poll["journal"], record["tp"], record["offset"])
+                first[key] = min(record["return_ns"], first.get(key, record["return_ns"]))
         polled_records: dict[tuple[int, str], list[tuple[int, int]]] = {}
         for (journal, tp, offset), time_ns in first.items():
             polled_records.setdefault((time_ns, journal), []).append((tp, offset))

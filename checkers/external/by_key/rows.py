@@ -1,6 +1,6 @@
 """The rows of a task as arrays, and the facts of each record that follow from them.
 
-A *record* is a pair of key and value, a *place* a pair of key and offset. `RecordRows` has one element for each
+A *record* is a pair of key and value, a *position* a pair of key and offset. `RecordRows` has one element for each
 record, and maps each row to its record. `checkers.external.tables` has the rules.
 """
 
@@ -95,12 +95,12 @@ def make_records(rows: OperationRows) -> RecordRows:
     count = int(of_row.max(initial=-1)) + 1
     first = np.zeros(count, np.int64)
     first[of_row[::-1]] = np.arange(len(rows))[::-1]
-    rank, clash, placed = _places(rows, of_row)
+    rank, clash, in_log_order = _positions(rows, of_row)
     lowest, highest = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    highest[of_row[placed]] = rank[placed]  # if an index repeats, numpy keeps the last value
-    lowest[of_row[placed[::-1]]] = rank[placed[::-1]]
+    highest[of_row[in_log_order]] = rank[in_log_order]  # if an index repeats, numpy keeps the last value
+    lowest[of_row[in_log_order[::-1]]] = rank[in_log_order[::-1]]
     lowest_offset = np.full(count, NONE)
-    lowest_offset[of_row[placed[::-1]]] = rows.offset[placed[::-1]]
+    lowest_offset[of_row[in_log_order[::-1]]] = rows.offset[in_log_order[::-1]]
     tainted = _any(count, of_row[clash])
     ok = rows.outcome == OK
     ok_read = _any(count, of_row[rows.polled & ok])
@@ -113,7 +113,7 @@ def make_records(rows: OperationRows) -> RecordRows:
         of_row=of_row,
         rank=rank,
         clash=clash,
-        own=_own(rows, of_row, count),
+        own=_reads_of_own_records(rows, of_row, count),
         first=first,
         lowest=lowest,
         highest=highest,
@@ -134,23 +134,23 @@ def _any(count: int, marked: np.ndarray) -> np.ndarray:
     return any_marked
 
 
-def _places(rows: OperationRows, of_row: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _positions(rows: OperationRows, of_row: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return `rank`, `clash`, and the rows with an offset in log order."""
-    known = np.flatnonzero(rows.offset != NONE)
-    placed = known[order_by(rows.group[known], rows.offset[known])]
-    group, record = rows.group[placed], of_row[placed]
-    new_place = begins(group, rows.offset[placed])
-    place = np.cumsum(new_place) - 1
-    starts = np.flatnonzero(new_place)
-    # The number of the place minus that of the first place of its key, so gaps vanish.
-    first_of_key = np.maximum.accumulate(np.where(begins(group), place, 0))
+    with_offset = np.flatnonzero(rows.offset != NONE)
+    in_log_order = with_offset[order_by(rows.group[with_offset], rows.offset[with_offset])]
+    group, record = rows.group[in_log_order], of_row[in_log_order]
+    new_position = begins(group, rows.offset[in_log_order])
+    position = np.cumsum(new_position) - 1
+    starts = np.flatnonzero(new_position)
+    # The number of the position minus that of the first position of its key, so gaps vanish.
+    first_of_key = np.maximum.accumulate(np.where(begins(group), position, 0))
     rank = np.zeros(len(rows), np.int64)
-    rank[placed] = place - first_of_key + 1
+    rank[in_log_order] = position - first_of_key + 1
     clash = np.zeros(len(rows), bool)
     if len(starts):
         several = np.minimum.reduceat(record, starts) != np.maximum.reduceat(record, starts)
-        clash[placed] = several[place]
-    return rank, clash, placed
+        clash[in_log_order] = several[position]
+    return rank, clash, in_log_order
 
 
 def _writers(rows: OperationRows, of_row: np.ndarray, count: int) -> np.ndarray:
@@ -164,7 +164,7 @@ def _writers(rows: OperationRows, of_row: np.ndarray, count: int) -> np.ndarray:
     return writer
 
 
-def _own(rows: OperationRows, of_row: np.ndarray, count: int) -> np.ndarray:
+def _reads_of_own_records(rows: OperationRows, of_row: np.ndarray, count: int) -> np.ndarray:
     """Return for each row whether an operation that sent the record read it as a committed record."""
     read_committed = rows.polled & rows.committed
     senders = np.bincount(of_row[rows.sends], minlength=count)

@@ -100,8 +100,8 @@ def make_pack(rows: OperationRows, records: RecordRows) -> Pack:
     group, index = rows.group[records.first], records.index
     # Sort by the key itself, so that the order of the rows does not change the pack.
     order = order_by(rows.run[records.first], rows.key[records.first], index, rows.value[records.first])
-    place = np.empty(len(order), np.int32)
-    place[order] = np.arange(len(order), dtype=np.int32)
+    position = np.empty(len(order), np.int32)
+    position[order] = np.arange(len(order), dtype=np.int32)
     written = records.writer >= 0
     this, following = order[:-1], order[1:]
     followed = np.zeros(len(order), bool)
@@ -126,6 +126,6 @@ def make_pack(rows: OperationRows, records: RecordRows) -> Pack:
         writer=line[order],
         flags=flags.astype(np.uint8),
         reader=rows.run[polls] * LINES + rows.op[polls],
-        record=place[records.of_row[polls]],
+        record=position[records.of_row[polls]],
         last=last,
     )

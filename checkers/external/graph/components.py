@@ -167,9 +167,9 @@ def _spans(part: GraphPart, kinds: frozenset[int]) -> np.ndarray | None:
         edges = [part.edges.get(kind, (_NONE, _NONE)) for kind in sorted(kinds)]
         low = np.concatenate([dst[dst < src] for src, dst in edges])
         low, high = merge_intervals(low, np.concatenate([src[dst < src] for src, dst in edges]))
-        place = np.concatenate([np.arange(part.count), part.done])
-        at = np.searchsorted(low, place, side="right") - 1
-        inside = (at >= 0) & (place <= np.append(high, -1)[at])
+        position = np.concatenate([np.arange(part.count), part.done])
+        at = np.searchsorted(low, position, side="right") - 1
+        inside = (at >= 0) & (position <= np.append(high, -1)[at])
         saves_work = 2 * int((high - low + 1).sum()) <= part.count
         part.spans[kinds] = np.where(inside, at, -1) if saves_work else None
     return part.spans[kinds]

@@ -35,33 +35,33 @@ NONE_OF = "passed over: f is none of txn, send, poll, assign, subscribe, crash, 
 
 
 @pytest.mark.parametrize(
-    ("count", "said"), [(0, []), (1, [f"1 operation {NONE_OF}"]), (3000, [f"3,000 operations {NONE_OF}"])]
+    ("count", "expected"), [(0, []), (1, [f"1 operation {NONE_OF}"]), (3000, [f"3,000 operations {NONE_OF}"])]
 )
-def test_what_nobody_has_judged_is_told(count: int, said: list[str]) -> None:
-    judged = Verdict("h", "h", None, Validity.VALID, "", {}, stats={"passed_over": count})
-    assert list(examples_of_history(judged)) == said
+def test_operations_of_unknown_kinds_are_counted(count: int, expected: list[str]) -> None:
+    verdict = Verdict("h", "h", None, Validity.VALID, "", {}, stats={"passed_over": count})
+    assert list(examples_of_history(verdict)) == expected
 
 
-def test_of_a_cycle_the_steps_are_told() -> None:
+def test_a_cycle_is_described_by_its_steps() -> None:
     example = {"cycle": [], "steps": ["T4 read 1 from x, which T3 wrote", "T3 read 2 from y, which T4 wrote"]}
     assert example_text("G1c", example) == [
         "G1c (3): T4 read 1 from x, which T3 wrote; T3 read 2 from y, which T4 wrote"
     ]
 
 
-def test_lists_numbers_and_what_is_not_known_are_told() -> None:
+def test_lists_numbers_and_unknown_outcomes_are_described() -> None:
     example = {"records": [{"key": 1, "value": [2]}, {"op": 9, "of": {"a": None}}], "skipped": 2}
     assert example_text("poll-skip", example) == [
         "poll-skip (3): records 1 [2], T9 (unknown) of a null; skipped 2"
     ]
 
 
-def test_what_a_history_holds_does_no_harm_and_is_bounded() -> None:
+def test_values_of_a_history_are_escaped_and_shortened() -> None:
     (line,) = example_text("phantom", {"record": {"key": "\x1b[2J\n", "value": "v" * 10_000}})
     assert "\x1b" not in line
     assert "\n" not in line
     assert len(line) < 700
 
 
-def test_what_is_allowed_is_not_told() -> None:
+def test_an_allowed_anomaly_is_not_described() -> None:
     assert example_text("poll-skip", {"skipped": 2}, allowed=True) == []

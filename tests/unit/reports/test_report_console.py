@@ -23,18 +23,18 @@ def test_the_last_lines_are_verdict_reason_report_and_command() -> None:
     assert lines[2].endswith("because of reprocessed-input")
 
 
-def test_what_is_permitted_beside_what_counts_is_told() -> None:
-    told = make_verdict(Validity.INVALID)
-    found = replace(told.anomalies["reprocessed-input"], permitted=41)
+def test_permitted_findings_are_counted_separately() -> None:
+    verdict = make_verdict(Validity.INVALID)
+    findings = replace(verdict.anomalies["reprocessed-input"], permitted=41)
     lines = last_lines(
-        replace(told, anomalies={**told.anomalies, "reprocessed-input": found}), Path("s"), "c"
+        replace(verdict, anomalies={**verdict.anomalies, "reprocessed-input": findings}), Path("s"), "c"
     )
     assert lines[0].endswith(
         "took effect more than once; 41 more are permitted by the guarantee of their stage"
     )
 
 
-def test_what_was_left_open_is_named() -> None:
+def test_missing_evidence_and_goals_that_were_not_exercised_are_named() -> None:
     lines = last_lines(make_verdict(Validity.UNKNOWN), Path("s"), "c")
     assert "  1 check had no evidence; not exercised: zombie (the report says why)" in lines
     assert lines[0] == "  unknown: fault 2 (pause-worker) did not act"
@@ -51,24 +51,24 @@ def test_the_reasons_of_an_unknown_run_can_be_explained() -> None:
     assert not any("explain" in line for line in last_lines(make_verdict(Validity.VALID), Path("s"), "c"))
 
 
-def test_the_first_example_that_can_be_traced_says_how(tmp_path: Path) -> None:
+def test_the_first_example_that_can_be_traced_has_its_command(tmp_path: Path) -> None:
     folder = write_store(tmp_path / "a run", make_verdict(Validity.VALID))
-    known = findings_of(1, [{"operation": operation(60, name="payments-1.0:0")}])
-    found = {"reprocessed-input": findings_of(1, [REPROCESSED_INPUT]), "lost-commit": known}
-    lines = last_lines(make_verdict(Validity.INVALID, anomalies=found), folder, "c")
+    traceable = findings_of(1, [{"operation": operation(60, name="payments-1.0:0")}])
+    findings = {"reprocessed-input": findings_of(1, [REPROCESSED_INPUT]), "lost-commit": traceable}
+    lines = last_lines(make_verdict(Validity.INVALID, anomalies=findings), folder, "c")
     assert f"  step by step: fencepost trace '{folder}' --op payments-1.0:0" in lines
-    allowed = {"contended-id": replace(known, allowed=True, warning=True)}
-    for judged in (make_verdict(Validity.VALID), make_verdict(Validity.VALID, anomalies=allowed)):
-        assert not any("trace" in line for line in last_lines(judged, folder, "c"))
+    allowed = {"contended-id": replace(traceable, allowed=True, warning=True)}
+    for verdict in (make_verdict(Validity.VALID), make_verdict(Validity.VALID, anomalies=allowed)):
+        assert not any("trace" in line for line in last_lines(verdict, folder, "c"))
 
 
 @pytest.mark.parametrize("reason", [EXTERNAL_ONLY, NO_ORDER, NO_AGGREGATE])
-def test_what_is_not_for_this_kind_of_history_lacks_no_evidence(reason: Reason) -> None:
+def test_a_check_that_does_not_apply_does_not_lack_evidence(reason: Reason) -> None:
     lines = last_lines(make_verdict(Validity.VALID, not_checked={"G1c": reason}), Path("s"), "c")
     assert not any("no evidence" in line for line in lines)
 
 
-def test_nothing_that_a_run_recorded_moves_the_cursor() -> None:
+def test_recorded_values_cannot_move_the_cursor() -> None:
     lines = last_lines(
         make_verdict(Validity.VALID, summary="\x1b[2Jverdict\n  valid"), Path("s"), "\x1b]0;x\x07"
     )

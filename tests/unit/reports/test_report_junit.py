@@ -14,8 +14,8 @@ CRASHED = Reason(ReasonCode.CHECK_CRASHED, "the check of lost-write crashed: out
 
 
 def case(root: ElementTree.Element, name: str) -> ElementTree.Element:
-    (found,) = [case for case in root.iter("testcase") if case.get("name") == name]
-    return found
+    (match,) = [case for case in root.iter("testcase") if case.get("name") == name]
+    return match
 
 
 def test_a_valid_run_passes_every_case() -> None:
@@ -35,9 +35,9 @@ def test_a_found_anomaly_is_a_failure_and_an_allowed_one_is_not() -> None:
     assert root.get("failures") == "3"  # the verdict, the finding and what follows from it
 
 
-def test_what_is_unknown_is_an_error_and_what_was_not_checked_is_skipped() -> None:
-    judged = make_verdict(Validity.UNKNOWN, faults=[replace(FAULTS[0], acted=False)])
-    root = ElementTree.fromstring(junit([(judged, 1.0)]))
+def test_an_unknown_verdict_is_an_error_and_a_missing_check_is_skipped() -> None:
+    verdict = make_verdict(Validity.UNKNOWN, faults=[replace(FAULTS[0], acted=False)])
+    root = ElementTree.fromstring(junit([(verdict, 1.0)]))
     assert case(root, "verdict").find("error") is not None
     assert case(root, "1 kill-broker on broker 2, leader of invoices/0").find("error") is not None
     assert case(root, "1 fault 2 (pause-worker) did not act").find("error") is not None
@@ -47,15 +47,15 @@ def test_what_is_unknown_is_an_error_and_what_was_not_checked_is_skipped() -> No
     assert case(root, "zombie").find("skipped") is not None
 
 
-def test_a_check_that_broke_does_not_pass() -> None:
-    judged = make_verdict(Validity.UNKNOWN, unknown_because=[CRASHED], checked=["lost-write", "lost-input"])
-    root = ElementTree.fromstring(junit([(judged, 1.0)]))
+def test_a_check_that_crashed_does_not_pass() -> None:
+    verdict = make_verdict(Validity.UNKNOWN, unknown_because=[CRASHED], checked=["lost-write", "lost-input"])
+    root = ElementTree.fromstring(junit([(verdict, 1.0)]))
     assert case(root, "lost-write").find("error") is not None
     assert len(case(root, "lost-input")) == 0
 
 
-def test_whatever_a_run_holds_the_xml_is_valid_and_short() -> None:
-    judged = make_verdict(
+def test_the_xml_of_hostile_values_is_valid_and_short() -> None:
+    verdict = make_verdict(
         Validity.INVALID,
         name=HOSTILE,
         history=HOSTILE,
@@ -69,7 +69,7 @@ def test_whatever_a_run_holds_the_xml_is_valid_and_short() -> None:
         unknown_because=[Reason(ReasonCode.INPUTS_LEFT, HOSTILE)],
         faults=[replace(FAULTS[0], target=HOSTILE, evidence=HOSTILE)],
     )
-    document = junit([(judged, 1.0)])
+    document = junit([(verdict, 1.0)])
     ElementTree.fromstring(document.encode())
     assert len(document) < 50_000
 

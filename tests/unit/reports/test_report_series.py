@@ -22,7 +22,7 @@ def op(number: int, at_s: float, outcome: str = "ok", **changes: Any) -> dict[st
     return body | {"call_ns": return_ns - 50 * MS, "commit_ns": return_ns - 20 * MS} | changes
 
 
-def test_transactions_are_counted_where_they_ended_and_records_with_them(tmp_path: Path) -> None:
+def test_transactions_and_their_records_count_in_the_second_of_their_end(tmp_path: Path) -> None:
     rows = [op(900, 0.5), op(4, 2.1), op(7, 2.2), op(8, 2.3, "fail", asked="abort"), op(9, 2.9, "fail")]
     rows += [
         op(11, 3.5, "info", return_ns=None),
@@ -46,7 +46,7 @@ def test_transactions_are_counted_where_they_ended_and_records_with_them(tmp_pat
     assert read.missing == []
 
 
-def test_a_percentile_is_a_rank(tmp_path: Path) -> None:
+def test_a_percentile_is_the_nearest_rank(tmp_path: Path) -> None:
     rows = [op(n, 1.9, commit_ns=1900 * MS - (1000 if n == 99 else 10) * MS) for n in range(100)]
     write_table(tmp_path, "ops", rows)
     write_table(tmp_path, "sends", [])
@@ -65,7 +65,7 @@ def test_a_long_run_gets_wider_buckets_and_loses_nothing(tmp_path: Path) -> None
     assert sum(bins.total() for bins in read.latency.values()) == 500
 
 
-def test_what_is_missing_or_damaged_is_noted(tmp_path: Path) -> None:
+def test_missing_and_damaged_tables_are_noted(tmp_path: Path) -> None:
     assert series.read(RunTables(tmp_path)).missing == ["history/ops.parquet does not exist"]
     write_table(tmp_path, "ops", [op(1, 1.0)])
     read = series.read(RunTables(tmp_path))

@@ -11,7 +11,7 @@ from tests.support.findings import findings_of
 from tests.support.synthetic_store import FAULTS, REPROCESSED_INPUT, make_verdict, operation, summarize
 
 
-def test_the_reason_counts_what_was_found_and_names_the_fault_before_it() -> None:
+def test_the_reason_counts_the_findings_and_names_the_fault_before_them() -> None:
     assert (
         summarize(make_verdict(Validity.INVALID))
         == "3 inputs took effect more than once, after worker shop-2.0 was paused and replaced"
@@ -23,7 +23,7 @@ def test_a_fault_that_did_not_act_or_came_later_is_not_named() -> None:
     assert summarize(make_verdict(Validity.INVALID, faults=faults)) == "3 inputs took effect more than once"
 
 
-def test_a_cause_is_told_before_what_follows_from_it() -> None:
+def test_a_cause_comes_before_its_consequences() -> None:
     anomalies = {
         "stalled": findings_of(1, [], allowed=True, warning=True),
         "lost-input": findings_of(9, [], because="lost-commit"),
@@ -38,49 +38,49 @@ def test_a_cause_is_told_before_what_follows_from_it() -> None:
         "stalled",
         "G0",
     ]
-    told = summarize(make_verdict(Validity.INVALID, anomalies=anomalies, faults=[]))
-    assert told == "1 value is stored more than once and 2 acknowledged commits were lost"
+    text = summarize(make_verdict(Validity.INVALID, anomalies=anomalies, faults=[]))
+    assert text == "1 value is stored more than once and 2 acknowledged commits were lost"
 
 
-def test_anomalies_that_follow_from_each_other_are_all_told() -> None:
+def test_anomalies_that_follow_from_each_other_are_all_listed() -> None:
     anomalies = {"a": findings_of(1, [], because="b"), "b": findings_of(1, [], because="a")}
     assert {name for name, _ in causes_first(anomalies)} == {"a", "b"}
     assert "a was found once" in summarize(make_verdict(Validity.INVALID, anomalies=anomalies))
 
 
 def test_a_valid_run_claims_no_more_than_was_checked() -> None:
-    judged = make_verdict(Validity.VALID)
+    verdict = make_verdict(Validity.VALID)
     assert (
-        summarize(judged) == "120,034 inputs of all stages took effect exactly once under 3 faults, "
+        summarize(verdict) == "120,034 inputs of all stages took effect exactly once under 3 faults, "
         "in 3,900 committed transactions"
     )
-    assert "exactly once" not in summarize(replace(judged, not_checked={"lost-input": NEEDS["log"]}))
+    assert "exactly once" not in summarize(replace(verdict, not_checked={"lost-input": NEEDS["log"]}))
     for reason in (EXTERNAL_ONLY, NO_ORDER, NO_AGGREGATE):
-        assert "exactly once" in summarize(replace(judged, not_checked={"G1c": reason}))
+        assert "exactly once" in summarize(replace(verdict, not_checked={"G1c": reason}))
     assert "exactly once" not in summarize(
-        replace(judged, anomalies={"duplicate": findings_of(1, [REPROCESSED_INPUT], allowed=True)})
+        replace(verdict, anomalies={"duplicate": findings_of(1, [REPROCESSED_INPUT], allowed=True)})
     )
 
 
-def test_what_the_caller_permits_is_not_what_the_guarantee_permits() -> None:
-    judged = make_verdict(Validity.VALID)
+def test_anomalies_that_the_caller_permits_are_named() -> None:
+    verdict = make_verdict(Validity.VALID)
     for by, words in (
-        ("Kafka", "that the guarantee forbids"),
-        ("--allow", "but what --allow permits (G0) among"),
+        ("Kafka", "nothing was found that the guarantee forbids"),
+        ("--allow", "no anomaly was found except those that --allow permits (G0) among"),
     ):
-        found = {"G0": findings_of(1, [REPROCESSED_INPUT], allowed=True, allowed_by=by)}
-        assert f"nothing was found {words}" in summarize(replace(judged, anomalies=found))
+        findings = {"G0": findings_of(1, [REPROCESSED_INPUT], allowed=True, allowed_by=by)}
+        assert words in summarize(replace(verdict, anomalies=findings))
 
 
-def test_a_warning_is_told_behind_what_held() -> None:
+def test_a_warning_comes_after_the_sentence_of_a_valid_run() -> None:
     contended = {"contended-id": findings_of(416, [], allowed=True, warning=True)}
-    told = summarize(replace(make_verdict(Validity.VALID), anomalies=contended))
-    assert told.endswith(
+    text = summarize(replace(make_verdict(Validity.VALID), anomalies=contended))
+    assert text.endswith(
         "in 3,900 committed transactions; warning: 416 transactional ids were taken back by workers that had lost them"
     )
 
 
-def test_an_unknown_run_says_its_first_reason() -> None:
+def test_the_summary_of_an_unknown_run_is_its_first_reason() -> None:
     assert (
         summarize(make_verdict(Validity.UNKNOWN)) == "fault 2 (pause-worker) did not act (and 1 more reason)"
     )
@@ -91,24 +91,24 @@ def test_an_unknown_run_says_its_first_reason() -> None:
 
 def test_an_operation_without_times_has_no_fault_before_it() -> None:
     example = {"operation": operation(1, call_ns=None, commit_ns=None, return_ns=None)}
-    told = summarize(make_verdict(Validity.INVALID, anomalies={"lost-commit": findings_of(1, [example])}))
-    assert told == "1 acknowledged commit was lost"
+    text = summarize(make_verdict(Validity.INVALID, anomalies={"lost-commit": findings_of(1, [example])}))
+    assert text == "1 acknowledged commit was lost"
 
 
-def test_where_an_earlier_finding_may_stand_beyond_the_examples_a_fault_is_named_for_those_alone() -> None:
-    judged = make_verdict(Validity.INVALID)
-    more = {name: replace(found, count=found.count + 1) for name, found in judged.anomalies.items()}
-    said = summarize(replace(judged, anomalies=more))
-    assert said.endswith("; all examples shown are after worker shop-2.0 was paused and replaced")
+def test_a_fault_is_named_only_for_the_examples_that_are_shown() -> None:
+    verdict = make_verdict(Validity.INVALID)
+    more = {name: replace(findings, count=findings.count + 1) for name, findings in verdict.anomalies.items()}
+    expected = summarize(replace(verdict, anomalies=more))
+    assert expected.endswith("; all examples shown are after worker shop-2.0 was paused and replaced")
 
 
-@pytest.mark.parametrize(("more", "said"), [(0, "them"), (1, "the examples shown")])
-def test_where_examples_come_after_several_faults_each_of_them_is_named(more: int, said: str) -> None:
-    judged = make_verdict(Validity.INVALID)
-    found = judged.anomalies["reprocessed-input"]
+@pytest.mark.parametrize(("more", "expected"), [(0, "them"), (1, "the examples shown")])
+def test_each_fault_before_an_example_is_named(more: int, expected: str) -> None:
+    verdict = make_verdict(Validity.INVALID)
+    findings = verdict.anomalies["reprocessed-input"]
     early = operation(7, call_ns=14_000_000_000, commit_ns=14_100_000_000, return_ns=None)
-    records = [{**one, "operation": early} for one in REPROCESSED_INPUT["records"]]
-    examples = [Example.from_json({**REPROCESSED_INPUT, "records": records}), *found.examples[1:]]
-    both = {"reprocessed-input": replace(found, examples=examples, count=len(examples) + more)}
+    records = [{**record, "operation": early} for record in REPROCESSED_INPUT["records"]]
+    examples = [Example.from_json({**REPROCESSED_INPUT, "records": records}), *findings.examples[1:]]
+    anomalies = {"reprocessed-input": replace(findings, examples=examples, count=len(examples) + more)}
     faults = "broker 2 was killed and worker shop-2.0 was paused and replaced"
-    assert summarize(replace(judged, anomalies=both)).endswith(f"; before {said}, {faults}")
+    assert summarize(replace(verdict, anomalies=anomalies)).endswith(f"; before {expected}, {faults}")

@@ -1,4 +1,4 @@
-"""What programs without journals did over time, from the brokers' logs."""
+"""Throughput, latency and outcomes of programs without journals, from the broker logs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,18 +25,25 @@ def log_table(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> None:
     pq.write_table(pa.Table.from_pylist(list(rows), schema=LOG[name]), folder / "log" / f"{name}.parquet")
 
 
-def states(own: str, *told: tuple[str, float], first: int = 0) -> list[dict[str, Any]]:
+def states(defaults: str, *stage: tuple[str, float], first: int = 0) -> list[dict[str, Any]]:
     """States of an id, each with its second."""
     return [
-        {"transactional_id": own, "log_tp": 9, "log_offset": first + n, "state": state, "start_ms": None}
+        {"transactional_id": defaults, "log_tp": 9, "log_offset": first + n, "state": state, "start_ms": None}
         | {"update_ms": round(ZERO_MS + at_s * 1e3)}
-        for n, (state, at_s) in enumerate(told)
+        for n, (state, at_s) in enumerate(stage)
     ]
 
 
 def batch(tp: int, base: int, at_s: float, count: int = 1, **more: Any) -> dict[str, Any]:
-    own = {"tp": tp, "base_offset": base, "count": count, "producer_id": 7, "leader": True, "control": False}
-    return own | {"transactional": True, "max_timestamp_ms": round(ZERO_MS + at_s * 1e3)} | more
+    defaults = {
+        "tp": tp,
+        "base_offset": base,
+        "count": count,
+        "producer_id": 7,
+        "leader": True,
+        "control": False,
+    }
+    return defaults | {"transactional": True, "max_timestamp_ms": round(ZERO_MS + at_s * 1e3)} | more
 
 
 def stored(folder: Path, transactions: list[dict[str, Any]], batches: list[dict[str, Any]]) -> Path:
@@ -46,7 +53,7 @@ def stored(folder: Path, transactions: list[dict[str, Any]], batches: list[dict[
     return folder
 
 
-def test_a_transaction_counts_where_it_ended_under_its_stage(tmp_path: Path) -> None:
+def test_a_transaction_counts_for_its_stage_in_the_second_of_its_end(tmp_path: Path) -> None:
     commit = [("Empty", 0.1), ("Ongoing", 1.0), ("Ongoing", 1.2), ("PrepareCommit", 2.0)]
     rows = states("b-1", *commit, ("CompleteCommit", 2.1), ("Ongoing", 3.0), ("PrepareAbort", 4.0))
     rows += states("b-1", ("CompleteAbort", 4.2), ("Ongoing", 6.0), first=20)
@@ -66,16 +73,16 @@ def test_a_transaction_counts_where_it_ended_under_its_stage(tmp_path: Path) -> 
     assert read.buckets == range(2, 7)
 
 
-def test_the_end_of_a_transaction_without_a_beginning_is_none(tmp_path: Path) -> None:
+def test_the_end_of_a_transaction_without_its_start_is_not_counted(tmp_path: Path) -> None:
     rows = states("b-1", ("CompleteCommit", 1.0), ("Ongoing", 2.0), ("Empty", 3.0), ("CompleteAbort", 4.0))
     read = by_logs.read(RunTables(stored(tmp_path, rows, [])), [BILL], CLOCK)
     assert read.outcomes == {}
     assert read.missing == [
-        "the transaction log has the end of 2 transactions without their begin: they are not drawn"
+        "the transaction log has the end of 2 transactions without the start: they are not drawn"
     ]
 
 
-def test_records_of_outputs_count_in_their_second_and_those_of_aborted_transactions_do_not(
+def test_committed_outputs_count_in_the_second_of_their_time_stamps(
     tmp_path: Path,
 ) -> None:
     rows = [
@@ -83,16 +90,16 @@ def test_records_of_outputs_count_in_their_second_and_those_of_aborted_transacti
         batch(1, 3, 1.6, 4, producer_id=8),
         batch(1, 7, 2.0, control=True, marker="commit"),
         batch(1, 8, 2.0, control=True, marker="abort", producer_id=8),
-        batch(1, 9, 2.5, 5),  # left open: nobody has committed it
+        batch(1, 9, 2.5, 5),  # left open: not committed
         batch(1, 14, 3.5, 2, transactional=False, producer_id=-1),
         batch(0, 0, 1.0, 100),  # an input
-        batch(1, 0, 1.5, 3, leader=False),  # a copy
+        batch(1, 0, 1.5, 3, leader=False),  # of a follower
     ]
     read = by_logs.read(RunTables(stored(tmp_path, [], rows[::-1])), [BILL], CLOCK)
     assert read.records == {1: 3, 3: 2}
 
 
-def test_where_logs_are_kept_from_the_run_the_rest_is_drawn(tmp_path: Path) -> None:
+def test_without_the_transaction_log_the_records_are_drawn(tmp_path: Path) -> None:
     stored(tmp_path, [], [batch(1, 0, 1.5, transactional=False)])
     (tmp_path / "log" / "transactions.parquet").unlink()
     read = by_logs.read(RunTables(tmp_path), [BILL], CLOCK, at_least_s=9.0)
@@ -102,8 +109,8 @@ def test_where_logs_are_kept_from_the_run_the_rest_is_drawn(tmp_path: Path) -> N
     assert "Records written" in drawn and "Committed transactions" not in drawn and "latency" not in drawn
 
 
-def test_what_does_not_fit_into_the_run_is_noted_and_not_drawn(tmp_path: Path) -> None:
-    """A record may have any time stamp: that of an input of long ago, or of a wrong clock."""
+def test_records_outside_the_run_are_noted_and_not_drawn(tmp_path: Path) -> None:
+    """A record may have the time stamp of an old input, or of a wrong clock."""
     rows = [batch(1, n, at_s, transactional=False) for n, at_s in enumerate((-3600.0, 5.0, 59.0, 1e8))]
     read = by_logs.read(RunTables(stored(tmp_path, [], rows)), [BILL], LogClock(ZERO_MS, 60.0))
     assert read.records == {5: 1, 59: 1} and read.end_s == 60.0
@@ -117,7 +124,7 @@ def test_a_damaged_log_is_a_note(tmp_path: Path) -> None:
     assert "batches" in note or "Parquet" in note
 
 
-def test_what_is_drawn_names_the_ways_in_which_transactions_ended(tmp_path: Path) -> None:
+def test_the_drawing_names_the_ways_in_which_transactions_ended(tmp_path: Path) -> None:
     rows = states("b-1", ("Ongoing", 1.0), ("PrepareCommit", 2.0), ("CompleteCommit", 2.1), ("Ongoing", 3.0))
     rows += states("x", ("Ongoing", 1.0), ("PrepareAbort", 2.0), ("CompleteAbort", 2.1), first=10)
     drawn = str(over_time(by_logs.read(RunTables(stored(tmp_path, rows, [])), [BILL], CLOCK), (), 960))
@@ -133,12 +140,12 @@ def test_a_long_run_gets_wider_buckets(tmp_path: Path) -> None:
 
 
 def test_the_stages_of_a_run_whose_programs_keep_no_journals() -> None:
-    told = {"name": "bill", "writes": ["out"], "journaled": False, "transactional_ids": {"bill-1": "b-1"}}
-    assert by_logs.stages_without_journals({"workload": {"stages": [told]}}) == [BILL]
+    stage = {"name": "bill", "writes": ["out"], "journaled": False, "transactional_ids": {"bill-1": "b-1"}}
+    assert by_logs.stages_without_journals({"workload": {"stages": [stage]}}) == [BILL]
     unnamed = {"name": "count", "journaled": False}
-    assert by_logs.stages_without_journals({"workload": {"stages": [told, unnamed]}}) == [
+    assert by_logs.stages_without_journals({"workload": {"stages": [stage, unnamed]}}) == [
         BILL,
         StageTopics("count"),
     ]
-    for other in ({"workload": {"stages": [told, {"name": "shop"}]}}, {"workload": {"stages": 7}}, {}):
-        assert by_logs.stages_without_journals(other) == []
+    for settings in ({"workload": {"stages": [stage, {"name": "shop"}]}}, {"workload": {"stages": 7}}, {}):
+        assert by_logs.stages_without_journals(settings) == []

@@ -1,4 +1,4 @@
-"""What a trace tells of tiny runs, and what it refuses."""
+"""The steps of traces of small runs, and the subjects that a trace refuses."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def stored(folder: Path, history: History, *, log: bool = True) -> RunTables:
     return RunTables(folder, WALL_MS)
 
 
-def told(steps: list[TraceStep]) -> list[str]:
+def described(steps: list[TraceStep]) -> list[str]:
     return [f"{step.who}: {step.what}" for step in steps]
 
 
@@ -31,12 +31,12 @@ def one_transaction() -> History:
     return history
 
 
-def test_an_operation_is_told_by_all_witnesses_in_order(tmp_path: Path) -> None:
+def test_a_trace_of_an_operation_has_steps_from_all_tables_in_order(tmp_path: Path) -> None:
     t = stored(tmp_path, one_transaction())
     steps = of_operation(t, "w:0")
     times = [step.time_ns for step in steps if step.time_ns is not None]
     assert times == sorted(times) and len(times) == len(steps)
-    assert sorted(told(steps)) == sorted(
+    assert sorted(described(steps)) == sorted(
         [
             "w: w:0 begins a transaction as id-1 to commit with 2 records for inputs a/0 @ 0 to 1",
             "w: w:0 has acknowledgements of x/0 @ 0 to 1",
@@ -53,21 +53,21 @@ def test_an_operation_is_told_by_all_witnesses_in_order(tmp_path: Path) -> None:
     )
 
 
-def test_an_input_is_told_with_everybody_who_took_it(tmp_path: Path) -> None:
+def test_a_trace_of_an_input_has_every_operation_that_took_it(tmp_path: Path) -> None:
     history = History()
     history.feed(2)
     history.transact(0, outcome="info", fate="abort", transactional_id="id-1")
     history.transact(0, 1, worker="v", pid=2, transactional_id="id-2")
-    words = told(of_record(stored(tmp_path, history), "a", 0, 0))
+    words = described(of_record(stored(tmp_path, history), "a", 0, 0))
     assert "f: f:0 sends with 1 record" in words
     assert "w: w:0 has no end: its process died" in words
     assert any(word.startswith("log of x/0: abort marker at 1") for word in words)
     assert "v: v:0 succeeds" in words
-    assert not any("f:1" in word for word in words)  # the other input is another story
+    assert not any("f:1" in word for word in words)  # the other input is not related
 
 
-def test_an_output_is_told_with_the_input_that_it_comes_from(tmp_path: Path) -> None:
-    words = told(of_record(stored(tmp_path, one_transaction()), "x", 0, 1))
+def test_a_trace_of_an_output_has_its_input(tmp_path: Path) -> None:
+    words = described(of_record(stored(tmp_path, one_transaction()), "x", 0, 1))
     assert "f: f:1 succeeds" in words and not any("f:0" in word for word in words)
 
 
@@ -75,44 +75,44 @@ def test_a_record_without_a_marker_is_open(tmp_path: Path) -> None:
     history = History()
     history.feed()
     history.transact(0, outcome="info", fate="open", transactional_id="id-1")
-    words = told(of_operation(stored(tmp_path, history), "w:0"))
+    words = described(of_operation(stored(tmp_path, history), "w:0"))
     assert "log of x/0: no marker is above offset 0: the transaction is open" in words
 
 
-def test_what_is_outside_any_transaction_needs_no_marker(tmp_path: Path) -> None:
+def test_an_offset_commit_outside_any_transaction_needs_no_marker(tmp_path: Path) -> None:
     history = History()
     history.feed(1)
     op = history.transact(0, offsets_fate="")
     history.commit_offset(1, op)
-    words = told(of_operation(stored(tmp_path, history), op.name))
+    words = described(of_operation(stored(tmp_path, history), op.name))
     assert "group g: offset 1 of a/0 is stored, outside any transaction" in words
-    assert [one for one in words if "marker" in one] == [
+    assert [step for step in words if "marker" in step] == [
         "log of x/0: commit marker at 1, above offset 0, by coordinator epoch 0"
     ]
 
 
-def test_without_the_brokers_logs_the_others_are_told(tmp_path: Path) -> None:
-    words = told(of_operation(stored(tmp_path, one_transaction(), log=False), "w:0"))
+def test_without_broker_logs_a_trace_has_the_other_steps(tmp_path: Path) -> None:
+    words = described(of_operation(stored(tmp_path, one_transaction(), log=False), "w:0"))
     assert len(words) == 5 and not any("coordinator" in word for word in words)
 
 
-def test_an_id_is_told_over_all_its_transactions(tmp_path: Path) -> None:
+def test_a_trace_of_an_id_has_all_its_transactions(tmp_path: Path) -> None:
     history = one_transaction()
     history.feed()
     history.transact(2, transactional_id="id-1")
-    words = told(of_id(stored(tmp_path, history), "id-1"))
+    words = described(of_id(stored(tmp_path, history), "id-1"))
     assert sum(word.startswith("coordinator of id-1: CompleteCommit") for word in words) == 2
 
 
-def test_each_record_is_told_when_its_reader_was_first_given_it(tmp_path: Path) -> None:
+def test_a_read_has_the_time_at_which_the_reader_first_received_the_record(tmp_path: Path) -> None:
     history = one_transaction()
-    at = {place: history.entries["x"][place]["value"] for place in (0, 1)}
+    at = {offset: history.entries["x"][offset]["value"] for offset in (0, 1)}
     times = []
-    for places in ([0], [1], [0, 1]):
+    for offsets in ([0], [1], [0, 1]):
         op = history.op("o", "poll")
         times.append(history.tick())
-        for place in places:
-            history.poll(op, "x", place, at[place], role="observer")
+        for offset in offsets:
+            history.poll(op, "x", offset, at[offset], role="observer")
     t = stored(tmp_path, history)
     steps = [step for step in of_operation(t, "w:0") if step.who == "o"]
     assert [(step.time_ns, step.what) for step in steps] == [
@@ -121,7 +121,7 @@ def test_each_record_is_told_when_its_reader_was_first_given_it(tmp_path: Path) 
     ]
 
 
-def test_a_state_is_told_when_it_was_written_and_not_when_it_was_decided(tmp_path: Path) -> None:
+def test_a_state_has_the_time_of_its_record_and_not_of_its_decision(tmp_path: Path) -> None:
     history = one_transaction()
     times: list[int] = []
 
@@ -135,65 +135,66 @@ def test_a_state_is_told_when_it_was_written_and_not_when_it_was_decided(tmp_pat
     assert ends == [(times[-1] - WALL_MS) * 1_000_000]
 
 
-def struck(history: History, at_s: float, **details: str) -> RunMetadata:
-    """A fault that struck then."""
-    told = FaultReport("kill-worker", "worker w", at_s, at_s + 1, True, "SIGKILL", "w was killed", details)
-    return RunMetadata(faults=[told])
+def one_fault(history: History, at_s: float, **details: str) -> RunMetadata:
+    described = FaultReport(
+        "kill-worker", "worker w", at_s, at_s + 1, True, "SIGKILL", "w was killed", details
+    )
+    return RunMetadata(faults=[described])
 
 
-def test_a_fault_is_told_with_the_operations_that_it_names(tmp_path: Path) -> None:
+def test_a_trace_of_a_fault_has_the_operations_of_the_worker_that_it_names(tmp_path: Path) -> None:
     history = History()
     history.feed(2)
     w = history.transact(0, transactional_id="id-1", outcome="info", fate="abort")
     history.transact(1, worker="v", pid=2, transactional_id="id-2")
     t = stored(tmp_path, history)
-    t.metadata = struck(history, history.rows["ops"][w.op]["call_ns"] / 1e9, worker="w")
-    words = told(of_fault(t, 1))
+    t.metadata = one_fault(history, history.rows["ops"][w.op]["call_ns"] / 1e9, worker="w")
+    words = described(of_fault(t, 1))
     assert "fault 1: w was killed (SIGKILL)" in words and "fault 1: kill-worker is over" in words
     assert any("w:0" in word for word in words) and not any("v:0" in word for word in words)
 
 
-def test_a_fault_is_told_with_whoever_took_the_same_inputs_afterwards(tmp_path: Path) -> None:
+def test_a_trace_of_a_fault_has_operations_that_took_the_same_inputs_later(tmp_path: Path) -> None:
     history = History()
     history.feed(3)
     history.transact(2, worker="u", pid=3, transactional_id="id-3")
     w = history.transact(0, transactional_id="id-1", outcome="info", fate="abort")
     history.transact(0, 1, worker="v", pid=2, transactional_id="id-2")
     t = stored(tmp_path, history)
-    t.metadata = struck(history, history.rows["ops"][w.op]["call_ns"] / 1e9, worker="w")
-    words = told(of_fault(t, 1))
+    t.metadata = one_fault(history, history.rows["ops"][w.op]["call_ns"] / 1e9, worker="w")
+    words = described(of_fault(t, 1))
     assert "v: v:0 succeeds" in words and not any("u:0" in word for word in words)
 
 
-def test_what_was_unanswered_until_the_heal_is_told_too(tmp_path: Path) -> None:
+def test_an_operation_without_a_response_until_the_heal_is_in_the_trace(tmp_path: Path) -> None:
     history = History()
     history.feed(2)
     history.transact(0, transactional_id="id-1")
     w = history.transact(1, transactional_id="id-1")
-    own = history.rows["ops"][w.op]
-    own["return_ns"] += 2_000_000_000
+    delayed = history.rows["ops"][w.op]
+    delayed["return_ns"] += 2_000_000_000
     t = stored(tmp_path, history)
-    t.metadata = struck(history, own["call_ns"] / 1e9 - 0.001, worker="w")
-    words = told(of_fault(t, 1))
+    t.metadata = one_fault(history, delayed["call_ns"] / 1e9 - 0.001, worker="w")
+    words = described(of_fault(t, 1))
     assert "w: w:1 succeeds" in words
 
 
-def test_the_last_before_the_fault_is_told_also_where_another_was_under_way_at_the_heal(
+def test_the_last_operation_before_a_fault_and_the_one_at_its_heal_are_in_the_trace(
     tmp_path: Path,
 ) -> None:
     history = History()
     history.feed(2)
     ops = [history.transact(at, transactional_id="id-1") for at in range(2)]
-    first, second = (history.rows["ops"][one.op] for one in ops)
+    first, second = (history.rows["ops"][operation.op] for operation in ops)
     second["call_ns"] += 100_000_000
     second["return_ns"] += 2_000_000_000
     t = stored(tmp_path, history)
-    t.metadata = struck(history, first["return_ns"] / 1e9 + 0.001, worker="w")  # healed a second later
-    words = told(of_fault(t, 1))
+    t.metadata = one_fault(history, first["return_ns"] / 1e9 + 0.001, worker="w")  # healed a second later
+    words = described(of_fault(t, 1))
     assert "w: w:0 succeeds" in words and "w: w:1 succeeds" in words
 
 
-def test_a_fault_that_struck_between_all_operations_is_told_with_the_first_that_it_met(
+def test_a_fault_between_operations_is_traced_with_the_first_ones_after_it(
     tmp_path: Path,
 ) -> None:
     history = History()
@@ -201,68 +202,68 @@ def test_a_fault_that_struck_between_all_operations_is_told_with_the_first_that_
     ops = [history.transact(at, transactional_id="id-1") for at in range(6)]
     rows = history.rows["ops"]
     t = stored(tmp_path, history)
-    t.metadata = struck(history, (rows[ops[1].op]["return_ns"] + 1) / 1e9)
-    words = told(of_fault(t, 1))
+    t.metadata = one_fault(history, (rows[ops[1].op]["return_ns"] + 1) / 1e9)
+    words = described(of_fault(t, 1))
     assert [f"w: w:{n} succeeds" in words for n in range(6)] == [False, False, True, True, True, False]
     assert "fault 1: w was killed (SIGKILL)" in words and "fault 1: kill-worker is over" in words
 
 
-def test_a_fault_that_met_nothing_is_told_by_itself(tmp_path: Path) -> None:
+def test_a_fault_without_operations_is_traced_alone(tmp_path: Path) -> None:
     t = stored(tmp_path, one_transaction())
-    t.metadata = struck(History(), 1000.0)
-    assert told(of_fault(t, 1)) == ["fault 1: w was killed (SIGKILL)", "fault 1: kill-worker is over"]
+    t.metadata = one_fault(History(), 1000.0)
+    assert described(of_fault(t, 1)) == ["fault 1: w was killed (SIGKILL)", "fault 1: kill-worker is over"]
 
 
-def test_a_fault_whose_times_are_none_is_refused(tmp_path: Path) -> None:
+def test_a_fault_with_impossible_times_is_refused(tmp_path: Path) -> None:
     t = stored(tmp_path, one_transaction())
-    t.metadata = struck(History(), 1e12)
+    t.metadata = one_fault(History(), 1e12)
     with pytest.raises(UnreadableInput, match=r"wrong times for fault 1: from 1000000000000.0 to"):
         of_fault(t, 1)
 
 
-def test_of_each_id_those_transactions_are_told_that_had_to_do_with_it(tmp_path: Path) -> None:
+def test_a_trace_of_a_record_leaves_out_unrelated_transactions_of_an_id(tmp_path: Path) -> None:
     history = History()
     history.feed(3)
     history.transact(0, transactional_id="id-1", outcome="info", fate="abort")
-    history.transact(1, worker="v", pid=2, transactional_id="id-2")  # something else
-    history.clock += 10_000_000  # more than brokers' clocks are wrong by
-    again = history.transact(0, worker="v", pid=2, transactional_id="id-2")
-    begun_ns = history.rows["ops"][again.op]["call_ns"]
+    history.transact(1, worker="v", pid=2, transactional_id="id-2")  # another input
+    history.clock += 10_000_000  # more than the tolerance for brokers' clocks
+    second_attempt = history.transact(0, worker="v", pid=2, transactional_id="id-2")
+    begun_ns = history.rows["ops"][second_attempt.op]["call_ns"]
     steps = of_record(stored(tmp_path, history), "a", 0, 0)
     states = [step for step in steps if step.who == "coordinator of id-2"]
     assert [step.what.split()[0] for step in states] == ["Ongoing", "PrepareCommit", "CompleteCommit,"]
     assert all(step.time_ns is not None and step.time_ns >= begun_ns for step in states)
 
 
-@pytest.mark.parametrize(("successor", "told_of"), [("w.1", False), ("v.0", True)])
-def test_what_never_ended_was_under_way_until_its_worker_called_something_else(
-    successor: str, told_of: bool, tmp_path: Path
+@pytest.mark.parametrize(("successor", "is_shown"), [("w.1", False), ("v.0", True)])
+def test_an_operation_that_never_ended_is_under_way_until_the_next_call_of_its_worker(
+    successor: str, is_shown: bool, tmp_path: Path
 ) -> None:
     history = History()
     history.feed(3)
-    gone = history.transact(0, worker="w.0", transactional_id="id-1", outcome="info", fate="abort")
-    history.rows["ops"][gone.op]["return_ns"] = None
+    unended = history.transact(0, worker="w.0", transactional_id="id-1", outcome="info", fate="abort")
+    history.rows["ops"][unended.op]["return_ns"] = None
     history.transact(1, worker=successor, pid=2, transactional_id="id-2")
-    late = history.transact(2, worker="u.0", pid=3, transactional_id="id-3")
+    during_fault = history.transact(2, worker="u.0", pid=3, transactional_id="id-3")
     t = stored(tmp_path, history)
-    t.metadata = struck(history, history.rows["ops"][late.op]["call_ns"] / 1e9)
-    words = told(of_fault(t, 1))
-    assert "u.0: u.0:0 succeeds" in words and any("w.0:0" in word for word in words) is told_of
+    t.metadata = one_fault(history, history.rows["ops"][during_fault.op]["call_ns"] / 1e9)
+    words = described(of_fault(t, 1))
+    assert "u.0: u.0:0 succeeds" in words and any("w.0:0" in word for word in words) is is_shown
 
 
-def test_of_a_worker_between_two_operations_the_last_is_told(tmp_path: Path) -> None:
+def test_a_worker_between_two_operations_is_traced_with_its_last_one(tmp_path: Path) -> None:
     history = History()
     history.feed(2)
     w = history.transact(0, transactional_id="id-1")
     history.transact(1, worker="v", pid=2, transactional_id="id-2")
     t = stored(tmp_path, history)
-    t.metadata = struck(history, history.rows["ops"][w.op]["return_ns"] / 1e9 + 0.001, worker="w")
-    words = told(of_fault(t, 1))
+    t.metadata = one_fault(history, history.rows["ops"][w.op]["return_ns"] / 1e9 + 0.001, worker="w")
+    words = described(of_fault(t, 1))
     assert "w: w:0 succeeds" in words and not any("v:0" in word for word in words)
 
 
 @pytest.mark.parametrize(
-    ("ask", "words"),
+    ("trace", "words"),
     [
         (lambda t: of_operation(t, "w:9"), "the run has no operation w:9"),
         (lambda t: of_record(t, "x", 0, 99), "the run has no record at x/0@99"),
@@ -271,11 +272,11 @@ def test_of_a_worker_between_two_operations_the_last_is_told(tmp_path: Path) -> 
         (lambda t: of_fault(t, 1), "the run has no fault 1: it has 0 faults"),
     ],
 )
-def test_what_a_run_has_not_is_refused(ask: object, words: str, tmp_path: Path) -> None:
+def test_a_subject_that_the_run_does_not_have_is_refused(trace: object, words: str, tmp_path: Path) -> None:
     t = stored(tmp_path, one_transaction())
     with pytest.raises(UsageError, match=words):
-        ask(t)  # type: ignore[operator]
+        trace(t)  # type: ignore[operator]
 
 
-def test_offsets_are_told_in_runs() -> None:
+def test_consecutive_offsets_are_shown_as_a_range() -> None:
     assert spans([3, 1, 2, 7, 7, 9]) == "1 to 3, 7, 9"

@@ -1,4 +1,4 @@
-"""What a trace tells of a program that keeps no journal: what the brokers wrote."""
+"""The steps of traces of programs without journals, from the broker logs."""
 
 from pathlib import Path
 
@@ -10,11 +10,11 @@ from harness.results.verdict import FaultReport
 from reports.run_tables import RunTables
 from reports.trace.by_logs import of_fault, of_id, of_record
 from tests.support.histories import History
-from tests.unit.reports.test_trace import one_transaction, stored, told
+from tests.unit.reports.test_trace import described, one_transaction, stored
 
 
 def without_journals(history: History) -> History:
-    """The same, and nobody has said a word; the outputs are joined to their inputs by a text."""
+    """Return the history without journals. Its outputs are joined to their inputs by a correlation key."""
     history.alter("stages", lambda row: row | {"journaled": False})
     history.alter(
         "records",
@@ -35,9 +35,9 @@ def without_journals(history: History) -> History:
 
 
 def tables(folder: Path, history: History) -> RunTables:
-    found = stored(folder, without_journals(history))
-    assert found.without_journals
-    return found
+    run_tables = stored(folder, without_journals(history))
+    assert run_tables.without_journals
+    return run_tables
 
 
 STATES = [
@@ -47,8 +47,8 @@ STATES = [
 ]
 
 
-def test_an_output_is_told_with_its_transaction_its_offsets_its_readers_and_its_input(tmp_path: Path) -> None:
-    words = told(of_record(tables(tmp_path, one_transaction()), "x", 0, 1))
+def test_an_output_is_traced_with_its_transaction_offsets_readers_and_input(tmp_path: Path) -> None:
+    words = described(of_record(tables(tmp_path, one_transaction()), "x", 0, 1))
     assert {
         *STATES,
         "log of x/0: offset 1 is written by producer 1 epoch 0, and holds held 1",
@@ -57,11 +57,13 @@ def test_an_output_is_told_with_its_transaction_its_offsets_its_readers_and_its_
         "z: reads x/0 @ 1",
         "log of a/0: offset 1 is written by a producer without a producer id",
     } <= set(words)
-    assert not any("offset 0 is written" in word for word in words), "the other input is none of its own"
+    assert not any("offset 0 is written" in word for word in words), (
+        "the other input is not an input of this output"
+    )
 
 
-def test_an_input_is_told_with_the_offset_that_went_past_it_and_its_outputs(tmp_path: Path) -> None:
-    words = told(of_record(tables(tmp_path, one_transaction()), "a", 0, 0))
+def test_an_input_is_traced_with_its_outputs_and_the_commit_that_passed_it(tmp_path: Path) -> None:
+    words = described(of_record(tables(tmp_path, one_transaction()), "a", 0, 0))
     assert "group g: offset 2 of a/0 is stored, in a transaction" in words
     assert "log of x/0: offset 0 is written by producer 1 epoch 0, and holds held 0" in words
 
@@ -71,21 +73,21 @@ def test_the_transaction_of_a_record_is_the_one_that_its_marker_ended(tmp_path: 
     history.feed(2)
     history.transact(0, transactional_id="id-1")
     history.transact(1, transactional_id="id-1")
-    words = told(of_record(tables(tmp_path, history), "x", 0, 2))
+    words = described(of_record(tables(tmp_path, history), "x", 0, 2))
     assert [word for word in words if word.startswith("coordinator")] == STATES
 
 
-def test_where_the_last_record_of_a_key_counts_the_others_of_it_are_told(tmp_path: Path) -> None:
+def test_a_last_record_is_traced_with_the_other_records_of_its_key(tmp_path: Path) -> None:
     history = one_transaction()
     for state in (3, 7):
         history.append("y", None, key="k", state=state)
     history.append("y", None, key="j", state=1)
     history.expect_amount(0, "k", 3)
     t = tables(tmp_path, history)
-    of_last = [word for word in told(of_record(t, "y", 0, 1)) if "log of y/0" in word]
-    own, other = (word.partition(" is written")[0] for word in of_last)
-    assert {own, other} == {"log of y/0: offset 0", "log of y/0: offset 1"}
-    of_input = [word for word in told(of_record(t, "a", 0, 0)) if "log of y/0" in word]
+    of_last = [word for word in described(of_record(t, "y", 0, 1)) if "log of y/0" in word]
+    first, second = (word.partition(" is written")[0] for word in of_last)
+    assert {first, second} == {"log of y/0: offset 0", "log of y/0: offset 1"}
+    of_input = [word for word in described(of_record(t, "a", 0, 0)) if "log of y/0" in word]
     assert len(of_input) == 2
 
 
@@ -93,21 +95,21 @@ def test_an_open_transaction_has_no_marker(tmp_path: Path) -> None:
     history = History()
     history.feed(1)
     history.transact(0, fate="open", transactional_id="id-1")
-    words = told(of_record(tables(tmp_path, history), "x", 0, 0))
+    words = described(of_record(tables(tmp_path, history), "x", 0, 0))
     assert "log of x/0: no marker is above offset 0: the transaction is open" in words
 
 
-def test_an_id_and_a_fault_are_told_by_the_transaction_log(tmp_path: Path) -> None:
+def test_an_id_and_a_fault_are_traced_by_the_transaction_log(tmp_path: Path) -> None:
     t = tables(tmp_path, one_transaction())
-    assert told(of_id(t, "id-1")) == STATES
+    assert described(of_id(t, "id-1")) == STATES
     with pytest.raises(UsageError, match="no transactional id id-2: it has id-1"):
         of_id(t, "id-2")
     details = {"transactional_id": "id-1"}
-    struck = FaultReport(
+    fault = FaultReport(
         "kill-instance", "worker s/s-1", 0.0, 1.0, True, "killed", "s/s-1 was killed", details
     )
-    t.metadata = RunMetadata(faults=[struck])
-    words = told(of_fault(t, 1))
+    t.metadata = RunMetadata(faults=[fault])
+    words = described(of_fault(t, 1))
     assert {"fault 1: s/s-1 was killed (killed)", "fault 1: kill-instance is over"} <= set(words)
     with pytest.raises(UsageError, match="has no fault 2"):
         of_fault(t, 2)

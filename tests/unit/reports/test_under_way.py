@@ -1,4 +1,4 @@
-"""What a fault met: which operations were under way, and how they ended."""
+"""The operations that were under way during a fault, and how they ended."""
 
 import math
 from dataclasses import replace
@@ -16,12 +16,12 @@ from tests.support.synthetic_store import FAULTS, MS, operation, write_table
 FAULT = replace(FAULTS[0], start_s=10.0, end_s=20.0)
 
 
-def written(folder: Path, *rows: dict[str, Any]) -> Path:
-    whole = [
+def write_ops(folder: Path, *rows: dict[str, Any]) -> Path:
+    complete = [
         operation(number, **row) | {"run": 0, "op": number, "group": "g", "f": row.get("f", "txn")}
         for number, row in enumerate(rows)
     ]
-    write_table(folder, "ops", whole)
+    write_table(folder, "ops", complete)
     return folder
 
 
@@ -40,7 +40,7 @@ NONE = "none when it was injected, none until it was healed"
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "expected"),
     [
         ([op(1, 9.9)], NONE),
         ([op(20.1, 21)], NONE),
@@ -63,7 +63,7 @@ NONE = "none when it was injected, none until it was healed"
             "none when it was injected, 1 when it was healed; none ended meanwhile; the longest took 0 ms of that time",
         ),
         (
-            [op(18, 29, outcome="fail", fenced=True)],  # by what came later
+            [op(18, 29, outcome="fail", fenced=True)],  # by a later fault
             "none when it was injected, 1 when it was healed; none ended meanwhile; the longest took 2 s of that time",
         ),
         (
@@ -101,7 +101,7 @@ NONE = "none when it was injected, none until it was healed"
             ),
         ),
         (
-            [op(9, None, outcome="info")],  # the last thing that its worker did
+            [op(9, None, outcome="info")],  # the last operation of its worker
             "1 when it was injected, 1 when it was healed; none ended meanwhile; the longest took 10 s of that time",
         ),
         ([op(5, 6, journal="shop-2.1"), op(1, None, outcome="info")], NONE),  # its process was gone before
@@ -114,7 +114,7 @@ NONE = "none when it was injected, none until it was healed"
             ),
         ),
         (
-            [op(1, None, outcome="info"), op(5, 6, journal="shop-3.1")],  # another worker's
+            [op(1, None, outcome="info"), op(5, 6, journal="shop-3.1")],  # of another worker
             "1 when it was injected, 1 when it was healed; none ended meanwhile; the longest took 10 s of that time",
         ),
         (
@@ -123,14 +123,14 @@ NONE = "none when it was injected, none until it was healed"
         ),
     ],
 )
-def test_what_was_under_way_is_counted_by_how_it_ended(
-    rows: list[dict[str, Any]], said: str, tmp_path: Path
+def test_operations_under_way_are_counted_by_how_they_ended(
+    rows: list[dict[str, Any]], expected: str, tmp_path: Path
 ) -> None:
-    assert describe_met(RunTables(written(tmp_path, *rows)), [FAULT]) == [said]
+    assert describe_met(RunTables(write_ops(tmp_path, *rows)), [FAULT]) == [expected]
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         ({"end_s": None}, "1 when it was injected"),
         ({"end_s": 3.0}, "1 when it was injected"),
@@ -141,28 +141,28 @@ def test_what_was_under_way_is_counted_by_how_it_ended(
         ({"start_s": 10**30}, ""),
     ],
 )
-def test_a_fault_without_an_end_or_a_beginning_is_told_as_far_as_it_goes(
-    changes: dict[str, Any], said: str, tmp_path: Path
+def test_a_fault_without_an_end_or_a_start_is_described_without_them(
+    changes: dict[str, Any], expected: str, tmp_path: Path
 ) -> None:
-    assert describe_met(RunTables(written(tmp_path, op(9, 12), op(11, 12))), [replace(FAULT, **changes)]) == [
-        said
-    ]
+    assert describe_met(
+        RunTables(write_ops(tmp_path, op(9, 12), op(11, 12))), [replace(FAULT, **changes)]
+    ) == [expected]
 
 
-def test_a_table_without_a_column_says_which(tmp_path: Path) -> None:
-    path = written(tmp_path, op(9, 12)) / "history" / "ops.parquet"
+def test_a_table_without_a_column_is_refused_with_the_column(tmp_path: Path) -> None:
+    path = write_ops(tmp_path, op(9, 12)) / "history" / "ops.parquet"
     pq.write_table(pq.read_table(path).drop_columns(["fenced"]), path)
     with pytest.raises(UnreadableInput, match=r"^history/ops.parquet has no column fenced$"):
         describe_met(RunTables(tmp_path), [FAULT])
 
 
-def test_what_does_no_stages_work_is_not_counted(tmp_path: Path) -> None:
-    folder = written(tmp_path, op(9, 12), op(9, 12, stage=None), op(9, 12, f="poll"))
+def test_operations_that_do_no_work_of_a_stage_are_not_counted(tmp_path: Path) -> None:
+    folder = write_ops(tmp_path, op(9, 12), op(9, 12, stage=None), op(9, 12, f="poll"))
     assert describe_met(RunTables(folder), [FAULT])[0].startswith(
         "1 when it was injected, none when it was healed; of 1 that"
     )
 
 
-def test_nothing_is_told_where_no_stage_kept_a_journal(tmp_path: Path) -> None:
+def test_without_journals_of_stages_nothing_is_described(tmp_path: Path) -> None:
     assert describe_met(RunTables(tmp_path), [FAULT]) == []
-    assert describe_met(RunTables(written(tmp_path, op(9, 12, stage=None))), [FAULT]) == []
+    assert describe_met(RunTables(write_ops(tmp_path, op(9, 12, stage=None))), [FAULT]) == []

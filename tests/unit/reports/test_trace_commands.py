@@ -1,4 +1,4 @@
-"""Which trace an example names: one that has an answer, or none."""
+"""The trace command of an example. It is empty if the run has none of the parts of the example."""
 
 import shlex
 from pathlib import Path
@@ -21,7 +21,7 @@ OPERATION = {"op": 1, "name": "w:0", "outcome": "ok"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of one transaction, which has acknowledgements of two records that were read, and of one that was not."""
+    """A run of one transaction with three acknowledged records. Readers received two of them."""
     history = History()
     history.feed(2)
     op = history.transact(0, 1, transactional_id="id-1")
@@ -37,11 +37,11 @@ def commands_for(folder: Path, examples: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("example", "asked"),
+    ("example", "options"),
     [
         ({"record": OUTPUT, "input": INPUT}, "--record a/0@1"),
         ({"record": OUTPUT, "operation": OPERATION}, "--record x/0@1"),
-        ({"record": GONE | {"offset": 50}}, "--record x/0@50"),  # acknowledged, and read by nobody
+        ({"record": GONE | {"offset": 50}}, "--record x/0@50"),  # acknowledged, but no reader received it
         ({"record": GONE, "operation": OPERATION}, "--op w:0"),
         ({"input": INPUT | {"offset": -1}, "record": OUTPUT}, "--record x/0@1"),
         ({"input": INPUT | {"topic": "elsewhere"}, "record": OUTPUT}, "--record x/0@1"),
@@ -51,7 +51,7 @@ def commands_for(folder: Path, examples: list[dict[str, Any]]) -> list[str]:
         ),
         ({"record": INTERNAL | {"transactional_id": "id-1"}}, "--id id-1"),
         ({"operation": {"op": None, "name": None, "transactional_id": "id-1", "outcome": "ok"}}, "--id id-1"),
-        ({"transactional_id": "nobody's"}, ""),
+        ({"transactional_id": "unknown"}, ""),
         ({"record": GONE}, ""),
         ({"record": OUTPUT | {"partition": None}, "operation": {"op": 1, "name": ["w:0"]}}, ""),
         ({"record": OUTPUT | {"offset": True}, "operation": OPERATION | {"name": "w:0\x1b"}}, ""),
@@ -59,43 +59,43 @@ def commands_for(folder: Path, examples: list[dict[str, Any]]) -> list[str]:
         ({}, ""),
     ],
 )
-def test_an_example_is_traced_by_what_the_run_holds(
-    example: dict[str, Any], asked: str, folder: Path, capsys: pytest.CaptureFixture[str]
+def test_an_example_is_traced_by_a_part_that_the_run_has(
+    example: dict[str, Any], options: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (command,) = commands_for(folder, [example])
-    assert command == (f"fencepost trace {shlex.quote(str(folder))} {asked}" if asked else "")
+    assert command == (f"fencepost trace {shlex.quote(str(folder))} {options}" if options else "")
     if command:
         assert run_command_line(shlex.split(command)[1:]) == 0
         assert "w:0" in capsys.readouterr().out
 
 
-def test_what_was_acknowledged_and_read_by_nobody_is_told_by_whoever_sent_it(
+def test_an_acknowledged_record_that_no_reader_received_is_traced_by_its_sender(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_command_line(["trace", str(folder), "--record", "x/0@50"]) == 0
     assert "w:0 has acknowledgements of x/0 @ 0 to 1, 50" in capsys.readouterr().out
 
 
-def test_each_example_has_its_own(folder: Path) -> None:
-    told = commands_for(folder, [{"transactional_id": "nobody's"}, {"record": OUTPUT}, {"input": INPUT}])
-    assert [command.rpartition(" ")[2] for command in told] == ["", "x/0@1", "a/0@1"]
+def test_each_example_has_its_own_command(folder: Path) -> None:
+    commands = commands_for(folder, [{"transactional_id": "unknown"}, {"record": OUTPUT}, {"input": INPUT}])
+    assert [command.rpartition(" ")[2] for command in commands] == ["", "x/0@1", "a/0@1"]
 
 
-def test_the_run_is_named_and_not_a_link_that_will_lead_to_another(
+def test_the_command_names_the_run_and_not_a_link_to_the_latest_run(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     latest = tmp_path / "latest"
     latest.symlink_to(folder)
-    whole = f"fencepost trace {shlex.quote(str(folder.resolve()))} --op w:0"
-    assert commands_for(latest, [{"operation": OPERATION}]) == [whole]
+    expected = f"fencepost trace {shlex.quote(str(folder.resolve()))} --op w:0"
+    assert commands_for(latest, [{"operation": OPERATION}]) == [expected]
     monkeypatch.chdir(folder)
-    assert commands_for(Path(), [{"operation": OPERATION}]) == [whole]
+    assert commands_for(Path(), [{"operation": OPERATION}]) == [expected]
     (tmp_path / "-rf").symlink_to(folder)
     monkeypatch.chdir(tmp_path)
-    assert commands_for(Path("-rf"), [{"operation": OPERATION}]) == [whole]
+    assert commands_for(Path("-rf"), [{"operation": OPERATION}]) == [expected]
 
 
-def test_where_there_are_no_tables_or_none_that_can_be_read_nothing_is_named(tmp_path: Path) -> None:
+def test_without_readable_tables_there_is_no_command(tmp_path: Path) -> None:
     assert commands_for(tmp_path, [{"operation": OPERATION}, {}]) == ["", ""]
     (tmp_path / "history").mkdir()
     (tmp_path / "history" / "ops.parquet").write_bytes(b"PAR1")

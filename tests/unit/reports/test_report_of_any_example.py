@@ -1,4 +1,4 @@
-"""Whatever an example holds, it is told, drawn and escaped."""
+"""Any example, with any values, is described, drawn and escaped."""
 
 from html.parser import HTMLParser
 from pathlib import Path
@@ -37,11 +37,11 @@ EXAMPLES = st.dictionaries(KEYS, ANYTHING, max_size=6)
 
 
 @settings(deadline=None, max_examples=150)
-@given(st.sampled_from([*SPINE, "of-another-day"]), EXAMPLES)
-def test_anything_has_a_sentence(anomaly: str, example: dict[str, Any]) -> None:
-    found = findings_of(1, [example])
-    assert found.as_json()["examples"] == [example]
-    words = sentence(anomaly, with_wording(anomaly, found) if anomaly in SPINE else found)
+@given(st.sampled_from([*SPINE, "of-a-later-version"]), EXAMPLES)
+def test_any_example_has_a_sentence(anomaly: str, example: dict[str, Any]) -> None:
+    findings = findings_of(1, [example])
+    assert findings.as_json()["examples"] == [example]
+    words = sentence(anomaly, with_wording(anomaly, findings) if anomaly in SPINE else findings)
     assert words.isprintable()
     assert len(words) < 5000
 
@@ -58,10 +58,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text=st.text(max_size=30),
     numbers=st.floats() | st.integers(),
 )
-def test_anything_is_drawn(
+def test_any_example_is_drawn(
     folder: Path, name: str, examples: list[dict[str, Any]], text: str, numbers: float
 ) -> None:
-    judged = make_verdict(
+    verdict = make_verdict(
         Validity.INVALID,
         name=text,
         anomalies={
@@ -71,7 +71,7 @@ def test_anything_is_drawn(
         not_checked={text: Reason(ReasonCode.INPUTS_LEFT, text)},
         stats={text: numbers},
     )
-    html = draw(folder, judged)
+    html = draw(folder, verdict)
     HTMLParser().feed(html)
     html.encode()
-    ElementTree.fromstring(junit([(judged, 1.0)]).encode())
+    ElementTree.fromstring(junit([(verdict, 1.0)]).encode())
