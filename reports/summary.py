@@ -144,7 +144,7 @@ _PERMITS_AND_FORBIDS = {
     Guarantee.AT_LEAST_ONCE: ("took effect more than once", "was lost"),
     Guarantee.AT_MOST_ONCE: ("{were} left without effect", "took effect more than once"),
 }
-"""What the guarantee permits, and what it forbids."""
+"""Words for the effect that a guarantee permits, and for the effect that it forbids."""
 
 
 def _inside_pipeline(anomalies: Mapping[str, AnomalyFindings]) -> str:

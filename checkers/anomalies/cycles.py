@@ -9,8 +9,8 @@ An edge leads from one operation to an operation that depends on it:
 - realtime order: from an operation to each operation that was invoked after its ok completion.
 
 A name says which kinds of edges the cycle needs. The cycle is a strongly connected component of the graph with exactly
-these kinds of edges, and a graph with fewer kinds has no cycle among the operations of the component. All operations
-are in the graph, whatever their outcome, as in Jepsen's checker. An operation that never completed counts as `info`.
+these kinds of edges. A graph with fewer kinds has no cycle among the operations of the component. All operations are in
+the graph, whatever their outcome, as in Jepsen's checker. An operation that never completed counts as `info`.
 
     G0                  transactions in a cycle of ww edges
     G0-process          transactions in a cycle of ww edges, and process order

@@ -1,8 +1,8 @@
 """Hanging transaction: a transaction that will never end.
 
 A record is open after quiescence: the log has no marker of its producer above it. And the transaction log does not list
-its partition in a pending transaction (Ongoing, PrepareCommit or PrepareAbort), or it has listed it as Ongoing for
-longer than the transaction time-out, the clean-up interval and a margin.
+its partition in a pending transaction (Ongoing, PrepareCommit or PrepareAbort). Or it has listed it as Ongoing for too
+long: for longer than the transaction time-out, the clean-up interval and a margin.
 
 Illegal because the last stable offset stays before the record for ever. Read-committed consumers never receive what
 other producers have committed above it.

@@ -1,10 +1,10 @@
 """Lost input: a group went past an input, but an expected output of the input is missing.
 
-A visible input lies between the group's first position and its final committed offset (by fate). The workload expects
-outputs of the input, and for at least one output name there is none that is visible, although all outputs were read to
-the end. If a stage marks each input as done separately, the mark counts, and the committed offset does not. If an
-earlier stage makes an intermediate record from the input, and a later stage makes the output from that record, the
-group of the later stage must have gone past the intermediate record.
+A visible input lies between the group's first position and its final committed offset (by fate). At least one output
+that the workload expects of the input is not visible, although all outputs were read to the end. If a stage marks each
+input as done separately, the mark counts, and the committed offset does not. A later stage may make the output from an
+intermediate record that an earlier stage made from the input. Then the group of the later stage must have gone past the
+intermediate record.
 
 Illegal because no process will ever read that input again.
 Evidence: the expected outputs, the offset commits in the order in which they took effect, and the final read of the

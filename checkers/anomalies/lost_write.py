@@ -4,9 +4,10 @@ There are two rules. First: the final read-committed reader read beyond the reco
 though its transaction committed or it was sent outside any transaction. Second: the log does not hold the acknowledged
 (partition, offset), or holds another value there. The second rule applies to aborted transactions too.
 
-An external history names neither a final reader nor a log. There a record is lost if its operation must have committed,
-no ok operation received it, and an ok operation received a record at the same or a higher index of its key (an index
-counts the known offsets of a key, without gaps). If a value has several offsets, the highest one counts.
+An external history names neither a final reader nor a log. There a record is lost if three conditions are true. Its
+operation must have committed. No ok operation received it. And an ok operation received a record at the same or a
+higher index of its key. The index counts the known offsets of a key, without gaps. If a value has several offsets, the
+highest one counts.
 
 Illegal because an acknowledgement with acks=all promises that the record outlives every tolerated fault.
 Evidence: the acknowledgement (partition and offset), and the final read or the leader's log. Three things prove
@@ -17,9 +18,9 @@ not reach the offset.
     T2  send x=2, ok at offset 5, commit     ok
     final read of x: 2 at offset 5                  <- lost-write of 1
 
-Without journals: two kinds of records are checked. One is the inputs, which the run itself has written. The other is
-any record without a header that names its attempt, if it is committed in the log and the final read-committed reader
-did not receive it.
+Without journals: two kinds of records are checked. First, the inputs, which the run itself has written. Second, records
+without a header that names their attempt: such a record is lost if it is committed in the log and the final
+read-committed reader did not receive it.
 
 Blind spot: a lost record without an acknowledgement that named its offset.
 Reference: Jepsen's Kafka checker, `lost-write`; Jepsen on Redpanda 21.10.1 (2022) and Bufstream 0.1.0 (2024).

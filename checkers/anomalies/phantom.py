@@ -6,10 +6,11 @@ still open at the end or missing, a consumer processed a record that it must not
 of each input are known, an output in any other topic or with any other output name is a phantom as well.
 
 Illegal because every effect of a pipeline must have a cause in its inputs.
-Evidence: the journals. A value is not a phantom if the last line of its journal is torn, if its journal has gaps, or if
-its operation is the last one of a process that was killed, because then lines may be missing. The fate of the input in
-the leader's log counts. Without that log, a final read that went beyond the input counts. A record without a header
-that names its attempt is a phantom only in a topic to which a process announced sends.
+Evidence: the journals. A value is not a phantom if lines of its journal may be missing. The last line may be torn, or
+the journal may have gaps. Or the process was killed, and the value belongs to its last operation in the journal, or to
+a later one. The fate of the input in the leader's log counts. Without that log, a final read that went beyond the input
+counts. A record without a header that names its attempt is a phantom only in a topic to which a process announced
+sends.
 
     T1  send x=1, abort                                 fail
     T2  poll x=1, send y=2 (from x@4), commit     ok

@@ -3,11 +3,11 @@
     nonmonotonic-send      a record is below one that its producer sent in an earlier operation
     int-nonmonotonic-send  a record is below one that its producer sent earlier in the same operation
 
-`nonmonotonic-send` compares the first record that an operation sent to a key with the last record that the process had
-sent to that key before, in an ok or info operation. `int-nonmonotonic-send` compares neighbours inside one operation.
-`assign` and `subscribe` forget the keys that they do not name. A stored run compares acknowledged records of every
-operation. The outcome of the transaction does not matter: a broker acknowledges a record when it has its offset, so
-what the process sends later must be above it.
+`nonmonotonic-send` compares two records of a key: the first record that an operation sent to it, and the last record
+that the process had sent to it before. Only ok and info operations count. `int-nonmonotonic-send` compares neighbours
+inside one operation. `assign` and `subscribe` forget the keys that they do not name. A stored run compares acknowledged
+records of every operation. The outcome of the transaction does not matter: a broker acknowledges a record when it has
+its offset, so what the process sends later must be above it.
 
 Illegal because the records of one producer to one partition are written in the order in which they were sent. An
 idempotent producer keeps that order through retries.

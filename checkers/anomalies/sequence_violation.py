@@ -1,10 +1,10 @@
 """Sequence violation: the sequence numbers of a producer's batches are not consecutive.
 
-In an uncompacted partition, a batch must begin with the sequence number after the last one of the batch below it of
-the same producer id and epoch. Here it does not: numbers are missing between the two batches, or are there twice. The
-number after 2147483647 is 0. The first batch of a new epoch begins with 0. The first batch of a producer in the log is
-not checked. Neither are records that a broker writes in the name of a producer: markers, and offset commits, each of
-which has the number 0.
+In an uncompacted partition, each batch is compared with the batch before it of the same producer id and epoch. It must
+begin with the sequence number after the last one of that batch. Here it does not: numbers are missing between the two
+batches, or are there twice. The number after 2147483647 is 0. The first batch of a new epoch begins with 0. The first
+batch of a producer in the log is not checked. Neither are records that a broker writes in the name of a producer:
+markers, and offset commits, each of which has the number 0.
 
 Illegal because the numbers make a producer idempotent: a broker accepts only the next one.
 Evidence: the headers of the batches in the leader's log.

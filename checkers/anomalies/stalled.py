@@ -4,9 +4,10 @@ After the last fault was healed, a group committed nothing for longer than the b
 to process: its writer had sent it ok before that time began. And a worker of the stage had started before that time
 and was still active after it.
 
-The bound is the sum of the longest time-out of the run's transactions, the session time-out of its consumers (45 s,
-Kafka's default, if the run does not say) and 15 s. Within that time every open transaction is aborted (a coordinator
-looks for them every 10 s by default), every lost member is removed from its group, and a coordinator has moved.
+The bound is the sum of the longest time-out of the run's transactions, the session time-out of its consumers, and 15 s.
+If the session time-out is not known, it is Kafka's default, 45 s. Within the bound, every open transaction is aborted,
+because a coordinator looks for them every 10 s by default. Every lost member is removed from its group, and a
+coordinator has moved.
 
 Illegal because a pipeline must go on once everything works again. It is a warning, because no record is wrong.
 Evidence: the journals, on one clock; the time-outs in the transaction log; and the time at which the last fault was

@@ -14,8 +14,8 @@
 The first state of a transactional id in the log is not checked. Neither is the first one after the id was forgotten (a
 tombstone). A state that equals the one before it is a second attempt to write it. The log may also hold a state that
 never took effect: if its replicas do not confirm it in time, the coordinator continues from the state before it. So a
-state is a finding only if it may not follow the state before it, nor, if that state may not have taken effect, one of
-the two states before that.
+state may follow the state directly before it. It may also follow one of the two states before that, if each state in
+between may follow that state too. Any other state is a finding.
 
 Illegal because a transaction that was not prepared cannot be complete, and a prepared transaction is decided.
 Evidence: the order of the states in the leader's log of `__transaction_state`.

@@ -1,9 +1,8 @@
 """Check that the tables of a history that was written straight to Parquet are consistent.
 
-A history in JSON Lines cannot hold a null, an unknown outcome, an operation that only one table has, or a process with
-two open operations, because the reader of lines reports them. Checkers read one table at a time and would not notice
-contradictions between tables. Two records with one number in an operation are noticed later
-(`checkers.external.key_kernel`).
+The reader of JSON Lines reports a null, an unknown outcome, and a process with two open operations. It makes both
+tables from the same lines, so they agree. Checkers read one table at a time and would not notice contradictions between
+tables. Two records with one number in an operation are noticed later (`checkers.external.key_kernel`).
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,7 @@
 """The shared tables of an external history, from what its clients recorded.
 
-All checks except the cycles use one shuffle by key, because rows with the same value, at the same offset, or of one
-process in one key share the key. `checkers.external.by_key` has the computations of a task on its keys.
+All checks except the cycles use one shuffle by key. It is enough, because rows with the same value, at the same offset,
+or of one process in one key share the key. `checkers.external.by_key` has the computations of a task on its keys.
 
 A *record* is a pair of key and value. Its *index* is the dense rank of its offset among all known offsets of the
 key, without gaps. The rules are those of Jepsen's checker:

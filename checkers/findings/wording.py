@@ -13,7 +13,7 @@ class AnomalyWording:
 
     singular: str  # completes "1 ..."
     plural: str  # completes "3 ..."
-    meaning: str  # what the anomaly is, in one or two sentences
+    meaning: str  # the meaning of the anomaly, in one or two sentences
     sentence: Callable[[Example], str]
     """Describes an example in one sentence, without a full stop. If the example lacks something, the sentence leaves it
     out or calls it unknown."""

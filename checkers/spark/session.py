@@ -4,8 +4,8 @@ On a local master the driver's JVM is started directly, without spark-submit. Th
 of loaded classes (`make_archive`), and lets the JVM start in the background during the last seconds of a run. The JVM
 ends when its standard input closes, so it cannot outlive this process, however that ends.
 
-Any other master is reached by spark-submit, as PySpark does it, so that the settings of an installed Spark apply. The
-same holds for a local master with settings that only spark-submit understands.
+Any other master is reached by spark-submit, as PySpark does it, so that the settings of an installed Spark apply. A
+local master with settings that only spark-submit understands is reached in the same way.
 """
 
 import logging

@@ -18,7 +18,7 @@ MOST_CHARACTERS = 200
 
 @dataclass(frozen=True)
 class _TraceSubject:
-    """What to trace: a record, an operation, or a transactional id."""
+    """The subject of a trace: a record, an operation, or a transactional id."""
 
     option: str  # record, op, id
     name: str
