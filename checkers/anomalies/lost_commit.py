@@ -1,9 +1,9 @@
 """Lost commit: the client got the answer that its transaction had committed, but a part of it did not.
 
 A record of the transaction that is in the log, or its offset commit, has fate abort. Or a record that was acknowledged
-is gone from the log. Or an offset commit is gone: the operation claimed inputs of a partition, but no offset commit of
-that partition names the operation. The last rule applies only to a group that commits within transactions, in an
-uncompacted log, where each of these commits names its operation.
+is gone from the log. Or an offset commit is gone: by its journal, the operation claimed a range of inputs of a
+partition, but no offset commit of that partition names the operation. The last rule applies only to a group that
+commits within transactions, in an uncompacted log, where each of these commits names its operation.
 
 Illegal because a completed commit is a promise: the inputs will not be read again, so what is lost stays lost.
 Evidence: the completion `ok` of a commit, and the fates in the leaders' logs. An `info` commit is no evidence.

@@ -1,6 +1,7 @@
 """Offset-output mismatch: the offsets and the outputs of one transaction do not belong together.
 
-One of these is true of an operation:
+An operation claims the inputs that it took: for each partition a range, which its journal names. One of these is true
+of an operation:
 
 - An offset commit and an output have different fates: one is committed, and the other is aborted. Here an offset
   commit outside any transaction counts as committed.
