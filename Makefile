@@ -52,7 +52,7 @@ test: setup-dev
 # One anomaly in half a minute: its cases in Spark, and the light tests that name it. make check FILE=duplicate
 check: setup-dev
 	@$(BIN)/python -P -m pytest -q --anomaly "$(FILE)" tests/unit/checkers tests/unit/test_plain_jepsen.py \
-	  tests/unit/test_plain_verdicts.py tests/exhaustive/test_told_histories.py
+	  tests/unit/test_plain_verdicts.py tests/exhaustive/test_small_external_histories.py
 
 # Takes hours: many seeds, every defect, runs that are killed.
 chaos: setup-dev

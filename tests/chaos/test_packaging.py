@@ -84,7 +84,9 @@ def plain(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return environment(tmp_path_factory.mktemp("plain") / "environment", f"{wheel}[pytest]")
 
 
-def test_a_plain_installation_works_beside_packages_named_like_ours(plain: Path, tmp_path: Path) -> None:
+def test_a_plain_installation_works_in_a_project_with_packages_named_like_ours(
+    plain: Path, tmp_path: Path
+) -> None:
     folder = make_user_project(tmp_path / "team")
     output_of(run_isolated(plain / "fencepost", "doctor", cwd=folder))
     # No fault kills a group coordinator, because the newest librdkafka may then wait for ever (#5511).

@@ -57,7 +57,7 @@ def run(file: str, folder: Path, **options: Any) -> Result:
 
 
 @pytest.mark.parametrize("permits", [("workers",), ("workers", "links")], ids=["workers", "links"])
-def test_a_correct_program_is_valid_beside_a_topic_of_the_same_name(
+def test_a_correct_program_is_valid_on_a_cluster_with_topics_of_its_names(
     permits: tuple[str, ...], cluster: LocalCluster, tmp_path: Path
 ) -> None:
     before = topics_of(cluster)

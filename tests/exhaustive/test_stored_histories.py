@@ -33,7 +33,7 @@ def planted() -> list[PlantedRun]:
 
 
 @pytest.fixture(scope="module")
-def judged(
+def results(
     spark: SparkSession,
     histories: list[Small],
     planted: list[PlantedRun],
@@ -48,23 +48,23 @@ def judged(
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_verdict_agrees_with_its_definition(
-    family: str, histories: list[Small], judged: Mapping[int, CheckResult]
+    family: str, histories: list[Small], results: Mapping[int, CheckResult]
 ) -> None:
-    said = [one.differs(judged[run]) for run, one in enumerate(histories) if one.family == family]
+    said = [one.differs(results[run]) for run, one in enumerate(histories) if one.family == family]
     different = [difference for difference in said if difference]
     assert not different, f"{len(different)} differ, first: {different[0]}"
 
 
 def test_exactly_the_planted_anomalies_are_found(
-    histories: list[Small], planted: list[PlantedRun], judged: Mapping[int, CheckResult]
+    histories: list[Small], planted: list[PlantedRun], results: Mapping[int, CheckResult]
 ) -> None:
-    said = [one.differs(judged[run]) for run, one in enumerate(planted, len(histories))]
+    said = [one.differs(results[run]) for run, one in enumerate(planted, len(histories))]
     different = [difference for difference in said if difference]
     assert not different, f"{len(different)} differ, first: {different[0]}"
 
 
 @pytest.mark.parametrize("anomaly", ANOMALIES)
-@pytest.mark.usefixtures("judged")
+@pytest.mark.usefixtures("results")
 def test_every_anomaly_is_planted_in_some_run(anomaly: str, planted: list[PlantedRun]) -> None:
 
     assert any(anomaly in one.planted for one in planted if one.logged and not one.run.gone), (

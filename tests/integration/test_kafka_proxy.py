@@ -72,7 +72,7 @@ def clusters(
 
 
 @pytest.fixture(scope="module")
-def place(clusters: tuple[LocalCluster, ExternalCluster]) -> SingleReplica:
+def single_replica(clusters: tuple[LocalCluster, ExternalCluster]) -> SingleReplica:
     cluster, _ = clusters
     return create_single_replica(cluster.bootstrap, list(ports_of(cluster.bootstrap)))
 
@@ -82,14 +82,14 @@ def ports_of(bootstrap: str) -> list[int]:
 
 
 def test_responses_name_the_proxies_and_are_otherwise_unchanged(
-    clusters: tuple[LocalCluster, ExternalCluster], place: SingleReplica
+    clusters: tuple[LocalCluster, ExternalCluster], single_replica: SingleReplica
 ) -> None:
     cluster, proxied = clusters
     broker_ports, proxy_ports = ports_of(cluster.bootstrap), ports_of(proxied.bootstrap_for("w1"))
     proxy_port_of = dict(zip(broker_ports, proxy_ports, strict=True))
     versions = supported_versions(broker_ports[0])
     compared = set()
-    for port, request in requests(place):
+    for port, request in requests(single_replica):
         if not is_supported(request, versions):
             continue
         at = port or broker_ports[0]

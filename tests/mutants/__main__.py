@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def described(mutant: Mutant) -> str:
-    """Return the place of the change, and the change."""
+    """Return the file and line of the change, and the change."""
     return f"{mutant.file}:{mutant.line} {mutant.change}"
 
 

@@ -57,9 +57,9 @@ class StoredHistories:
         from checkers.checking.stored_runs import check_runs
 
         for runs, wanted in self._parts:
-            judgements = check_runs(self._spark, runs, examples=EXAMPLES)
+            results = check_runs(self._spark, runs, examples=EXAMPLES)
             for run, one in zip(runs, wanted, strict=True):
-                if difference := one.difference(judgements[run.run]):
+                if difference := one.difference(results[run.run]):
                     return difference
         return None
 
@@ -70,7 +70,7 @@ class ExternalHistories:
     def __init__(self, spark: SparkSession) -> None:
         from checkers.external.table import SparkTable
         from harness.history_files.schema import NAMES
-        from tests.exhaustive.told_examples import EXAMPLES as DESCRIBED
+        from tests.exhaustive.external_examples import EXAMPLES as DESCRIBED
         from tests.reference.generate import small
         from tests.support.external_histories import expected_verdict, random_histories, tables
 
@@ -95,12 +95,12 @@ class ExternalHistories:
         from tests.support.within import is_part_of
 
         for number, (ops, micro, defined) in enumerate(self._parts):
-            judgements = check_histories(ops, micro, self._names, range(len(defined)), examples=1)
+            results = check_histories(ops, micro, self._names, range(len(defined)), examples=1)
             for run, one in enumerate(defined):
-                if difference := one.difference(decide_external(Path("history.jsonl"), judgements[run])):
+                if difference := one.difference(decide_external(Path("history.jsonl"), results[run])):
                     return f"history {run}: {difference}"
             for run, (anomaly, wanted) in enumerate(self._described if number == 0 else ()):
-                example = judgements[run].anomalies[anomaly].examples[0].as_json()
+                example = results[run].anomalies[anomaly].examples[0].as_json()
                 if not is_part_of(wanted, example):
                     return f"history {run}: the example of {anomaly} is {example}"
         return None

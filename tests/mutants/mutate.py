@@ -85,8 +85,9 @@ def _annotations(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _words(tree: ast.Module) -> list[ast.stmt]:
-    """What an anomaly is told in, which stands last in its file: from the first function of an example on. The
-    tests of the sentences judge it.
+    """The statements that describe an anomaly: the first function that takes an `Example`, and all after it.
+
+    The tests of the sentences cover them.
     """
     takes = [
         isinstance(one, ast.FunctionDef)

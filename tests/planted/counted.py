@@ -49,21 +49,23 @@ PREMISED: dict[str, set[str]] = {
 }
 """By premise, the anomalies that are not checked if a run breaks it."""
 
-Place = tuple[int, int]
+Position = tuple[int, int]
 """Partition and offset."""
+ProducerPartition = tuple[int, int]
+"""Partition and producer id."""
 
 
-def differs(history: History, judgement: CheckResult, *, log: bool = True, whole: bool = False) -> str | None:
+def differs(history: History, result: CheckResult, *, log: bool = True, whole: bool = False) -> str | None:
     """Describe the first difference between a result and the definition; None if there is none.
 
     Args:
         history: The run.
-        judgement: The result of its check.
+        result: The result of its check.
         log: Whether the check had the tables of the brokers' logs.
         whole: Compare the missing evidence too. No records may be removed from the run.
     """
     counted = Counted(history.built, log=log)
-    said, meant = {**judgement.stats, **judgement.coverage}, counted.figures()
+    said, meant = {**result.stats, **result.coverage}, counted.figures()
     if said != meant:
         return f"{said} are counted, not {meant}"
     needs = counted.needs() | ({"healed"} if history.healed_ns is None else set())
@@ -73,21 +75,21 @@ def differs(history: History, judgement: CheckResult, *, log: bool = True, whole
     apart = drift is None or math.isnan(drift) or drift > 25 or history.wall_ms is None
     if (apart or "one-clock" in history.broken_premises) and "dirty-read" not in unchecked:
         unchecked.add("dirty-read by time")
-    unchecked |= judgement.not_checked.keys() & {"lost-commit by offsets"}  # see case_offsets
-    contradictory = any(reason.code == "contradictory-evidence" for reason in judgement.broken.values())
-    if judgement.not_checked.keys() != unchecked and not contradictory:
-        return f"{sorted(judgement.not_checked)} is not checked, not {sorted(unchecked)}"
+    unchecked |= result.not_checked.keys() & {"lost-commit by offsets"}  # see case_offsets
+    contradictory = any(reason.code == "contradictory-evidence" for reason in result.broken.values())
+    if result.not_checked.keys() != unchecked and not contradictory:
+        return f"{sorted(result.not_checked)} is not checked, not {sorted(unchecked)}"
     broken = stuck(history) | counted.lacking() | counted.edges()
-    if whole and judgement.broken.keys() != broken:
-        return f"{judgement.broken} is broken, not {sorted(broken)}"
+    if whole and result.broken.keys() != broken:
+        return f"{result.broken} is broken, not {sorted(broken)}"
     return None
 
 
 def stuck(history: History) -> set[str]:
     """The read-committed final reads that do not reach the end, because a record of the partition is open."""
     open_in = [topic for topic in history.topics if "open" in history.fates(topic)]
-    places = [topic_partition(history, topic) for topic in open_in if not topic.startswith("__")]
-    return {f"final {RC} read of {topic}/{partition}" for topic, partition in places}
+    topic_partitions = [topic_partition(history, topic) for topic in open_in if not topic.startswith("__")]
+    return {f"final {RC} read of {topic}/{partition}" for topic, partition in topic_partitions}
 
 
 class Counted:
@@ -110,8 +112,8 @@ class Counted:
         ops = [op for op in self._rows["ops"] if op["f"] != "init"]
         ends = [self._end(op) for op in ops if op["f"] == "txn"]
         inputs = {row["in_topic"] for row in self._rows["stages"]}
-        visible = [(place, self._records.get(place, {})) for place in {*self._fates, *self._given}]
-        visible = [(place, record) for place, record in visible if self._visible(place)]
+        visible = [(position, self._records.get(position, {})) for position in {*self._fates, *self._given}]
+        visible = [(position, record) for position, record in visible if self._visible(position)]
         return {
             "ops": len(ops),
             **{outcome: sum(op["outcome"] == outcome for op in ops) for outcome in ("ok", "fail", "info")},
@@ -155,7 +157,7 @@ class Counted:
         did = [op for op in ops if op["stage"] and op["f"] not in ("poll", "init")]
         lacks = {
             "sends": not self._rows["sends"] and not all(r["sentinel"] for r in self._records.values()),
-            "nothing read": all(self._records.get(place, {}).get("sentinel") for place in self._given),
+            "nothing read": all(self._records.get(position, {}).get("sentinel") for position in self._given),
             "no inputs": not self.figures()["inputs"],
             "nothing consumed": not any(row["role"] == "worker" for row in self._rows["polls"]),
             "nothing committed": not any(self._end(op) == "committed" for op in did),
@@ -172,7 +174,7 @@ class Counted:
 
     def _unknown_markers(self) -> bool:
         """Whether a producer has more markers in a partition than transactions that list it."""
-        ended: Counter[Place] = Counter()
+        ended: Counter[ProducerPartition] = Counter()
         before: dict[str, Row] = {}
         rows = sorted(self._rows["transactions"], key=lambda row: row["log_offset"])
         for row in rows:
@@ -183,18 +185,18 @@ class Counted:
         for row in before.values():
             if row["state"] in ("PrepareCommit", "PrepareAbort"):
                 ended.update((tp, row["producer_id"]) for tp in row["tps"])
-        return any(len(own) > ended[place] for place, own in self._markers().items())
+        return any(len(own) > ended[key] for key, own in self._markers().items())
 
-    def _markers(self) -> dict[Place, list[int]]:
+    def _markers(self) -> dict[ProducerPartition, list[int]]:
         """The offsets of markers by partition and producer id, without those that repeat the marker before."""
-        found: dict[Place, list[int]] = {}
-        before: dict[Place, tuple[str | None, int]] = {}
+        found: dict[ProducerPartition, list[int]] = {}
+        before: dict[ProducerPartition, tuple[str | None, int]] = {}
         for row in sorted(self._rows["batches"], key=lambda row: row["base_offset"]):
-            place, said = (row["tp"], row["producer_id"]), (row["marker"], row["epoch"])
-            if row["leader"] and row["control"] and row["tp"] in self._marks and before.get(place) != said:
-                found.setdefault(place, []).append(row["base_offset"])
+            key, marker = (row["tp"], row["producer_id"]), (row["marker"], row["epoch"])
+            if row["leader"] and row["control"] and row["tp"] in self._marks and before.get(key) != marker:
+                found.setdefault(key, []).append(row["base_offset"])
             if row["leader"]:
-                before[place] = said
+                before[key] = marker
         return found
 
     def _merged(self) -> bool:
@@ -233,36 +235,38 @@ class Counted:
         end = max((row["last_offset"] + 1 for row in batches), default=0)
         return self._log and sum(row["count"] for row in batches) == end > 0
 
-    def _visible(self, place: Place) -> bool:
+    def _visible(self, position: Position) -> bool:
         """Whether a record is visible: by the log, or if there is none, by the reads of the final reader."""
-        tp, offset = place
+        tp, offset = position
         if tp not in self._marks:
-            return place in self._given
+            return position in self._given
         below = self._marks[tp] is None or offset < self._marks[tp]
-        return below and self._fates.get(place) in ("commit", "plain")
+        return below and self._fates.get(position) in ("commit", "plain")
 
     def _end(self, op: Row) -> str:
         """The end of a transaction: by its outcome, or else by the logs, or else by the final reader."""
         if op["outcome"] != "info":
             return _end_by_outcome(op)
-        places = [place for send in self._rows["sends"] if send["op"] == op["op"] for place in self._of(send)]
+        positions = [
+            position for send in self._rows["sends"] if send["op"] == op["op"] for position in self._of(send)
+        ]
         commits = [
             (row["log_tp"], row["log_offset"]) for row in self._rows["offsets"] if row["op"] == op["op"]
         ]
-        fates = {self._fates.get(place) for place in (*places, *commits)}
+        fates = {self._fates.get(position) for position in (*positions, *commits)}
         if fates & {"commit", "plain"}:
             return "committed"
         if fates & {"abort", "open"}:
             return "aborted" if "abort" in fates else "open"
-        given = any(place in self._given and place[0] not in self._marks for place in places)
+        given = any(position in self._given and position[0] not in self._marks for position in positions)
         return "committed" if given else "unknown"
 
-    def _of(self, send: Row) -> list[Place]:
+    def _of(self, send: Row) -> list[Position]:
         """The acknowledged offset of a record, unless another record is there, or the offsets where it was found."""
         if send["acked"] and None not in at(send) and send["offset"] >= 0:
             there = self._records.get(at(send))
             return [at(send)] if there is None or there["value"] == send["value"] else []
-        return [place for place, record in self._records.items() if record["value"] == send["value"]]
+        return [position for position, record in self._records.items() if record["value"] == send["value"]]
 
 
 def _end_by_outcome(op: Row) -> str:
@@ -272,11 +276,11 @@ def _end_by_outcome(op: Row) -> str:
     return "aborted" if op["outcome"] == "fail" else "unknown"
 
 
-def at(row: Row) -> Place:
+def at(row: Row) -> Position:
     return row["tp"], row["offset"]
 
 
-def _fates(batches: Iterable[Row]) -> Iterator[tuple[Place, str]]:
+def _fates(batches: Iterable[Row]) -> Iterator[tuple[Position, str]]:
     """The fate of each record by partition and offset: the type of its producer's next marker."""
     marked: dict[tuple[int, int], str] = {}
     for row in sorted(batches, key=lambda row: -row["base_offset"]):

@@ -26,18 +26,18 @@ class Small:
     meant: Counts
     what: object
 
-    def differs(self, judgement: CheckResult) -> str | None:
+    def differs(self, result: CheckResult) -> str | None:
         """Describe the difference between the result and the definition; None if there is none."""
-        looked_for = ONLY.get(self.family, judgement.anomalies)
-        found = {name: one for name, one in judgement.anomalies.items() if name in looked_for}
+        looked_for = ONLY.get(self.family, result.anomalies)
+        found = {name: one for name, one in result.anomalies.items() if name in looked_for}
         said = {name: one.count for name, one in found.items() if one.allowed_by != STAGE}
         permitted = {
             name: one.count if one.allowed_by == STAGE else one.permitted for name, one in found.items()
         }
         said |= {f"{name}, permitted": count for name, count in permitted.items() if count}
         if said != self.meant:
-            return f"{self.what}: judged {said}, defined {self.meant}"
-        miscounted = counted.differs(self.history, judgement, whole=True)
+            return f"{self.what}: found {said}, defined {self.meant}"
+        miscounted = counted.differs(self.history, result, whole=True)
         return f"{self.what}: {miscounted}" if miscounted else None
 
 

@@ -181,7 +181,7 @@ def defined_marked(case: Marked) -> Counts:
     found: Counter[str] = Counter()
     lacking = False
     for topic, pid in product("yz", {pid for _, pid, _ in case.log}):
-        kinds = [kind for kind, *place in case.log if place == [pid, topic]]
+        kinds = [kind for kind, *pid_and_topic in case.log if pid_and_topic == [pid, topic]]
         markers = len(kinds) - kinds.count("data")
         named = sum(own == pid and topic in topics for own, topics in case.completed)
         again = sum(b == a != "data" for b, a in pairwise(kinds))

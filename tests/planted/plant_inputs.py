@@ -2,20 +2,20 @@
 
 from random import Random
 
-from tests.planted.planted import Planted, of_input, of_operation, place
+from tests.planted.planted import Planted, of_input, of_operation, position
 from tests.planted.run import Run
 
 
 def reprocessed_input(h: Run, rng: Random) -> Planted:
     """Two workers process the same inputs. The second commits no offsets, or the same ones."""
     source, inputs = h.fed(rng.randint(1, 3))
-    silent = rng.random() < 0.5
+    without_offsets = rng.random() < 0.5
     for number in range(2):
         worker, pid = h.fresh()
-        offsets = "" if number and silent else None
+        offsets = "" if number and without_offsets else None
         h.transact(*inputs, to="p", offsets_fate=offsets, source=source, worker=worker, pid=pid)
     found: Planted = {"reprocessed-input": [of_input(source, offset) for offset in inputs]}
-    return found if silent else {**found, "overlapping-commit": [of_input(source, inputs[0])]}
+    return found if without_offsets else {**found, "overlapping-commit": [of_input(source, inputs[0])]}
 
 
 def lost_input(h: Run, rng: Random) -> Planted:
@@ -114,7 +114,9 @@ def aggregate_mismatch(h: Run, rng: Random) -> Planted:
     h.append("s", None, key=f"right-{pid}", state=sum(amounts))
     h.append("s", None, key=f"wrong-{pid}", state=sum(amounts))
     last = h.append("s", None, key=f"wrong-{pid}", state=sum(amounts) + rng.choice([-1, 1, 5]))
-    return {"aggregate-mismatch": [{"key": f"wrong-{pid}", "due": sum(amounts), "record": place("s", last)}]}
+    return {
+        "aggregate-mismatch": [{"key": f"wrong-{pid}", "due": sum(amounts), "record": position("s", last)}]
+    }
 
 
 def order_violation(h: Run, rng: Random) -> Planted:

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from tests.planted.planted import Planted, place
+from tests.planted.planted import Planted, position
 from tests.planted.run import Run
 from tests.support.histories import Op
 
@@ -19,7 +19,11 @@ def _reads(h: Run, polls: list[list[int]], topic: str = "q") -> list[Op]:
 
 
 def _step(before: int, after: int, reader: Op, topic: str = "q", **more: object) -> dict[str, object]:
-    return {"records": [place(topic, before), place(topic, after)], "reader": {"name": reader.name}, **more}
+    return {
+        "records": [position(topic, before), position(topic, after)],
+        "reader": {"name": reader.name},
+        **more,
+    }
 
 
 def poll_skip(h: Run, rng: Random) -> Planted:

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from tests.planted.planted import Planted, of_operation, of_read, of_record, of_records, place
+from tests.planted.planted import Planted, of_operation, of_read, of_record, of_records, position
 from tests.planted.run import Run
 from tests.support.stored_tables import RU, Row
 
@@ -47,7 +47,7 @@ def inconsistent_offsets(h: Run, rng: Random) -> Planted:
     offset = rng.choice(offsets)
     h.shown("p", offset)
     h.shown("p", offset, f"{op.name}:99")
-    return {"inconsistent-offsets": [{"place": place("p", offset)}]}
+    return {"inconsistent-offsets": [{"place": position("p", offset)}]}
 
 
 def aborted_read(h: Run, rng: Random) -> Planted:
@@ -129,7 +129,7 @@ def output_of_nothing(h: Run, rng: Random) -> Planted:
     op = h.transact(offset, to="p", source=source, worker=worker, pid=pid)
     (output,) = h.sent_of(op, "p")
     return {
-        "phantom": [{**of_record("p", output), "input": place(source, offset)}],
+        "phantom": [{**of_record("p", output), "input": position(source, offset)}],
         "dirty-read": [of_record(source, offset)],
     }
 

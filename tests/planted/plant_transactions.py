@@ -1,4 +1,4 @@
-"""Plants: transactions that do not end as they were told, or not as a whole."""
+"""Plants: transactions that do not end as their worker decided, or that end only in part."""
 
 from random import Random
 

@@ -13,12 +13,12 @@ def of_operation(op: Op) -> dict[str, Any]:
     return {"operation": {"name": op.name}}
 
 
-def place(topic: str, offset: int) -> dict[str, Any]:
+def position(topic: str, offset: int) -> dict[str, Any]:
     return {"topic": topic, "offset": offset}
 
 
 def of_record(topic: str, offset: int) -> dict[str, Any]:
-    return {"record": place(topic, offset)}
+    return {"record": position(topic, offset)}
 
 
 def of_read(topic: str, offset: int, reader: Op) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def of_read(topic: str, offset: int, reader: Op) -> dict[str, Any]:
 
 
 def of_input(topic: str, offset: int) -> dict[str, Any]:
-    return {"input": place(topic, offset)}
+    return {"input": position(topic, offset)}
 
 
 def of_records(topic: str, offsets: Sequence[int]) -> list[Mapping[str, Any]]:

@@ -36,15 +36,15 @@ class PlantedRun:
     plants: Sequence[str]
     logged: bool
 
-    def differs(self, judgement: CheckResult) -> str | None:
+    def differs(self, result: CheckResult) -> str | None:
         """Describe the difference between the result and the planted findings; None if there is none."""
-        letters = {place: letter for letter, place in self.run.topic_partitions.items()}
+        letters = {topic_partition: letter for letter, topic_partition in self.run.topic_partitions.items()}
         said = {
             name: [_by_letters(one.as_json(), letters) for one in anomaly.examples]
-            for name, anomaly in judgement.anomalies.items()
+            for name, anomaly in result.anomalies.items()
         }
         dim = NEEDS_ALL if self.run.gone else frozenset[str]()
-        dim |= frozenset() if self.logged else {*judgement.not_checked, *NEEDS_LOGS}
+        dim |= frozenset() if self.logged else {*result.not_checked, *NEEDS_LOGS}
         wanted: Planted = {name: [] for name in self.planted}
         may_be: Planted = {name: [] for name in self.planted}
         for name, found in self.planted.items():
@@ -53,10 +53,10 @@ class PlantedRun:
         if not self.logged:  # what was aborted is not given to the final reader
             may_be = {**self.planted, "vanished": self.planted.get("dirty-read", [])}
         difference = find_difference(wanted, may_be, said)
-        counts = {name: anomaly.count for name, anomaly in judgement.anomalies.items()}
+        counts = {name: anomaly.count for name, anomaly in result.anomalies.items()}
         if difference is None and counts != {name: len(examples) for name, examples in said.items()}:
             difference = f"{counts} are counted"
-        difference = difference or counted.differs(self.run, judgement, log=self.logged, whole=True)
+        difference = difference or counted.differs(self.run, result, log=self.logged, whole=True)
         return f"seed {self.seed}, {', '.join(self.plants)}: {difference}" if difference else None
 
 
@@ -68,7 +68,7 @@ def _names(thing: Any, gone: Mapping[str, Set[int]]) -> bool:
 
 
 def _by_letters(thing: Any, letters: Mapping[tuple[str, int], str]) -> Any:
-    """An example with the letters of the history in place of topics and partitions."""
+    """An example with the letters of the history instead of topics and partitions."""
     if isinstance(thing, list):
         return [_by_letters(one, letters) for one in thing]
     if not isinstance(thing, dict):

@@ -39,7 +39,7 @@ def larger(rng: Random) -> Reads:
 
 
 def _walk(rng: Random, log: tuple[tuple[int, bool], ...]) -> Steps:
-    visible, others = places(log)
+    visible, others = visible_and_marker_offsets(log)
     right = rng.choice([0.7, 0.9, 1.0])
     steps: list[tuple[int, bool]] = []
     ahead = list(visible)
@@ -51,7 +51,7 @@ def _walk(rng: Random, log: tuple[tuple[int, bool], ...]) -> Steps:
     return tuple(steps)
 
 
-def places(log: tuple[tuple[int, bool], ...]) -> tuple[list[int], list[int]]:
+def visible_and_marker_offsets(log: tuple[tuple[int, bool], ...]) -> tuple[list[int], list[int]]:
     """The offsets of the visible records, and those of the markers."""
     visible, markers, at = [], [], 0
     for many, committed in log:
@@ -98,7 +98,7 @@ def defined(case: Reads) -> Counts:
     What has vanished makes up, inside a poll, for a record that was passed over: nothing is said of that.
     """
     found: Counter[str] = Counter()
-    visible, markers = places(case.log)
+    visible, markers = visible_and_marker_offsets(case.log)
     for steps in case.readers:
         polls: list[list[int]] = []
         for at, joined in steps:
@@ -187,7 +187,7 @@ def draw_claims(case: Claims) -> History:
     due = min((row["offset"] for row in h.rows["expected"]), default=-1)
     h.alter_expected(lambda row: row if row["offset"] == due else None)
     for number, steps in enumerate(case.workers):
-        for place, step in enumerate(steps, 1):
+        for position, step in enumerate(steps, 1):
             if isinstance(step, int):
                 h.poll(h.op(f"w{number}", "poll"), "a", step, h.entries["a"][step]["value"])
             else:
@@ -196,7 +196,7 @@ def draw_claims(case: Claims) -> History:
                     outcome=outcome, fate=fate, to="", claim=(first, following),
                     worker=f"w{number}", pid=number + 1,
                 )  # fmt: skip
-                if place < len(steps):
+                if position < len(steps):
                     h.rows["ops"][-1]["return_ns"] = h.tick()
     return h
 

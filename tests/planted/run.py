@@ -102,13 +102,13 @@ class Run(LateMarkers):
             self.rebalances(topic)
         worker = self.owner[topic]
         taken = self.due[topic][: self.rng.randint(1, 3)]
-        told = outcome or self.rng.choices(["ok", "fail", "info"], [6, 1, 1])[0]
-        fate = {"ok": "commit", "fail": "abort"}.get(told) or self.rng.choice(["commit", "abort"])
+        outcome = outcome or self.rng.choices(["ok", "fail", "info"], [6, 1, 1])[0]
+        fate = {"ok": "commit", "fail": "abort"}.get(outcome) or self.rng.choice(["commit", "abort"])
         topics = self.rng.choice(["x", "x", "xy", "xpq", "xq"])
         self.transact(
             *taken,
             to=topics,
-            outcome=told,
+            outcome=outcome,
             fate=fate,
             worker=self.process(worker),
             pid=worker,

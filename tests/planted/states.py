@@ -87,9 +87,9 @@ def defined(walk: Walk) -> Counts:
 def _defined(log: Sequence[State]) -> Counts:
     """The coordinator is in the last written state, or still in a state from which it tried to write that."""
     written = [one for at, one in enumerate(log) if at == 0 or one != log[at - 1]]
-    wrong, may_be = 0, [0]  # the latter by place
+    wrong, may_be = 0, [0]  # the latter by index
     for at, state in enumerate(written[1:], 1):
-        held = [place for place in may_be if place >= at - REMEMBERED and _follows(written[place], state)]
+        held = [index for index in may_be if index >= at - REMEMBERED and _follows(written[index], state)]
         wrong += not held
         may_be = [*held, at]
     down = sum(

@@ -67,7 +67,7 @@ def inputs() -> Iterator[Txns]:
 
 
 def larger(rng: Random) -> Txns:
-    """Up to 12 transactions over up to 10 inputs, in any order: most end as they were told, some do not."""
+    """Up to 12 transactions over up to 10 inputs, in any order. Most end by their outcome, some do not."""
     count = rng.randint(2, 10)
     right, stays = rng.choice([0.5, 0.8, 1.0]), rng.choice([0.0, 0.1])
     txns = [_one(rng, count, right, stays) for _ in range(rng.randint(4, 12))]
@@ -75,7 +75,7 @@ def larger(rng: Random) -> Txns:
 
 
 def larger_inputs(rng: Random) -> Txns:
-    """The same, but each ends as it was told: the inputs are all that may be wrong."""
+    """Like `larger`, but each transaction ends by its outcome: only the inputs may be wrong."""
     made = larger(rng)
     txns = [
         replace(txn, takes=tuple(range(first, min(made.inputs, first + len(txn.takes)))))
@@ -83,11 +83,11 @@ def larger_inputs(rng: Random) -> Txns:
     ]
     ends = {"ok": "commit", "fail": "abort", "killed": "abort"}
     fates = [ends.get(txn.outcome) or rng.choice(FATES[:2]) for txn in txns]
-    told = [
+    consistent = [
         replace(txn, fates=tuple((topic, fate) for topic, _ in txn.fates), offsets=fate)
         for txn, fate in zip(txns, fates, strict=True)
     ]
-    return replace(made, txns=tuple(told))
+    return replace(made, txns=tuple(consistent))
 
 
 def _onwards(rng: Random, made: Txns) -> Iterator[int]:
@@ -144,10 +144,10 @@ def draw(case: Txns) -> History:
         last.append(op.values[len(txn.takes) - 1])
     if isinstance(h, LateMarkers):
         h.settle()
-    places = {entry.get("value"): at for at, entry in enumerate(h.entries["x"])}
+    offsets = {entry.get("value"): at for at, entry in enumerate(h.entries["x"])}
     for number, txn in enumerate(case.txns):
         if txn.polled:
-            h.poll(h.op(f"o{number}", "poll"), "x", places[last[number]], last[number], role="observer")
+            h.poll(h.op(f"o{number}", "poll"), "x", offsets[last[number]], last[number], role="observer")
     return h
 
 
@@ -161,8 +161,8 @@ def defined(case: Txns) -> Counts:
     for txn, end in zip(txns, settled, strict=True):
         fates, many = dict(txn.fates), len(txn.takes)
         unasked = txn.outcome in ("fail", "killed")
-        judged = {fate for fate in fates.values() if fate != "open" or not txn.listed}
-        found["torn-transaction"] += len(judged) > 1
+        counted_fates = {fate for fate in fates.values() if fate != "open" or not txn.listed}
+        found["torn-transaction"] += len(counted_fates) > 1
         found["lost-commit"] += txn.outcome == "ok" and "abort" in (*fates.values(), txn.offsets)
         found["ghost-commit"] += unasked and "commit" in (*fates.values(), txn.offsets)
         found["offset-output-mismatch"] += (txn.offsets == "abort" and "commit" in fates.values()) or (

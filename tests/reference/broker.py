@@ -131,7 +131,7 @@ class Simulation:
         for mop in plan:
             if mop[0] == "send":
                 offset = self.broker.append(mop[1], mop[2], txn)
-                done.append(["send", mop[1], self._told(offset, mop[2])])
+                done.append(["send", mop[1], self._completed_send(offset, mop[2])])
             else:
                 done.append(self._poll(client))
                 if self.joins == "subscribe" and self.rng.random() < 0.1:
@@ -159,7 +159,7 @@ class Simulation:
                 plan.append(["send", self.rng.choice(self.keys), self.values])
         return plan
 
-    def _told(self, offset: int, value: int) -> Any:
+    def _completed_send(self, offset: int, value: int) -> Any:
         return self.rng.choices([[offset, value], [None, value], value], [8, 1, 1])[0]
 
     def _poll(self, client: Client) -> Mop:

@@ -28,7 +28,7 @@ def f_of(mops: Iterable[Mop]) -> str:
 
 
 def numbered(events: Iterable[Event]) -> list[Event]:
-    """The events with their index, their place, and a time that grows with it."""
+    """The events with their index, and a time that grows with the index."""
     return [{"index": at, "time": at * 1_000_000, **event} for at, event in enumerate(events)]
 
 

@@ -31,14 +31,14 @@ class Record:
 
 @dataclass(eq=False)
 class Op:
-    """An operation of a numbered process, as its completion tells it."""
+    """An operation of a numbered process, with the values of its completion."""
 
     index: int  # of its completion; of its invocation if it never completed
     process: int
     f: str
     type: str  # ok, fail, info; open: it never completed
-    invoked: int  # place of its invocation among the events
-    completed: int  # place of its completion
+    invoked: int  # index of its invocation among the events
+    completed: int  # index of its completion
     sends: list[Record] = field(default_factory=list)
     reads: list[Record] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)  # of assign and subscribe
@@ -71,8 +71,8 @@ def _sends(event: Event) -> Iterable[Record]:
         return
     for mop in event.get("value") or ():
         if mop[0] == "send":
-            told = mop[2] if isinstance(mop[2], list) and len(mop[2]) == 2 else [None, mop[2]]
-            yield Record(_key(mop[1]), _value(told[1]), _offset(told[0]))
+            offset, value = mop[2] if isinstance(mop[2], list) and len(mop[2]) == 2 else (None, mop[2])
+            yield Record(_key(mop[1]), _value(value), _offset(offset))
 
 
 def _reads(event: Event) -> Iterable[Record]:
@@ -174,11 +174,11 @@ class Order:
     def __init__(self, h: History) -> None:
         self.offsets: dict[Name, set[int]] = defaultdict(set)
         self.values: dict[tuple[str, int], set[Value]] = defaultdict(set)
-        # 2.1: polls of all completions, info and fail too. Choice: but of one that asked for uncommitted
-        # records; what it was given may have been aborted, and then readers of committed ones pass it by.
-        told = [r for op in h.done if op.promised for r in op.reads]
-        told += [r for op in h.ops if op in h.committed for r in op.sends]
-        for record in told:
+        # 2.1: polls of all completions, info and fail too. Choice: not of a read-uncommitted reader, because its
+        # records may have been aborted, and read-committed readers skip aborted records.
+        records = [r for op in h.done if op.promised for r in op.reads]
+        records += [r for op in h.ops if op in h.committed for r in op.sends]
+        for record in records:
             if record.offset is not None:
                 self.offsets[record.name].add(record.offset)
                 self.values[record.key, record.offset].add(record.value)

@@ -207,7 +207,7 @@ def cycle(p: Planter, kinds: Sequence[str]) -> None:
     """
     count = len(kinds)
     mops: list[list[Mop]] = [[] for _ in kinds]
-    told: Mop = ["poll", {}]
+    last_poll: Mop = ["poll", {}]
     for at, kind in enumerate(kinds):
         if kind in ("process", "realtime"):
             continue
@@ -222,10 +222,10 @@ def cycle(p: Planter, kinds: Sequence[str]) -> None:
             mops[at].append(["send", key, first])
         if kind == "wr":
             target.append(_poll(key, first))
-            told[1][key] = [first]
+            last_poll[1][key] = [first]
         else:
             target.append(["send", key, second])
-            told[1][key] = [first, second]
+            last_poll[1][key] = [first, second]
     processes = [p.process() for _ in kinds]
     if kinds[-1] == "process":
         processes[0] = processes[-1]
@@ -238,7 +238,7 @@ def cycle(p: Planter, kinds: Sequence[str]) -> None:
         p.event(processes[at], "invoke", mops[at])
     for at in range(count - 1):
         p.event(processes[at], "ok", mops[at])
-    p.op(told)
+    p.op(last_poll)
 
 
 def planted_cycle(p: Planter, name: str) -> None:

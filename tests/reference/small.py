@@ -1,11 +1,11 @@
 """Every small history: up to two transactions of two micro-operations, three of one, a consumer's moves.
 
 A transaction is written as its micro-operations in letters: `x` and `y` send to that key, `p` polls. Values
-are numbered in the order of the letters. What is left to choose: how each transaction ends, when, in which
-order the records stand in their keys, whether the senders were told, and what each poll was given, true or
-not. Two transactions of two micro-operations each have less of this: their senders were told, and each poll
-is given true records of one key in order or in reverse, or all there are. What is alike is there once: the
-first key named is `x`, and of two transactions at the same time only one order of the pair is drawn.
+are numbered in the order of the letters. The histories differ in these choices: how and when each transaction
+ends, the order of the records of a key, whether a send has its offset, and the records that each poll returns,
+possible or not. Two transactions of two micro-operations each have fewer choices: their sends have offsets, and
+each poll returns existing records of one key, in order or in reverse, or all records. Equal histories are drawn
+once: the first key is `x`, and two concurrent transactions are drawn in only one order.
 """
 
 from collections.abc import Iterator, Sequence
@@ -57,16 +57,16 @@ def _of(shapes: Sequence[str], timings: Sequence[str], richness: int) -> Iterato
         return
     for truth in _truths(letters, richness):
         polls = [_given(truth, richness)] * letters.count("p")
-        tells = (True, False) if set(letters) != {"p"} and richness else (True,)
-        for given, told in product(product(*polls), tells):
-            mops = _mops(shapes, truth, list(given), told)
+        with_or_without_offsets = (True, False) if set(letters) != {"p"} and richness else (True,)
+        for given, with_offsets in product(product(*polls), with_or_without_offsets):
+            mops = _mops(shapes, truth, list(given), with_offsets)
             for outcomes, timing in product(product(OUTCOMES, repeat=len(shapes)), timings):
                 if timing != "over" or (*shapes[:2],) == (*sorted(shapes[:2]),):
                     yield _drawn(mops, outcomes, timing)
 
 
 def _truths(letters: str, richness: int) -> Iterator[Truth]:
-    """The records of each key: in the order of the sends, the other way round, otherwise, or in one place."""
+    """The records of each key: in the order of the sends, the other way round, otherwise, or at one offset."""
     keys = [letter for letter in letters if letter != "p"]
     counts = {key: keys.count(key) for key in keys}
     orders: list[tuple[Sequence[int], ...]] = [tuple(range(count) for count in counts.values())]
@@ -79,10 +79,10 @@ def _truths(letters: str, richness: int) -> Iterator[Truth]:
     if len(keys) > len(counts) and richness:
         orders.append(tuple([0] * count for count in counts.values()))
     for order in orders:
-        places = {key: iter(there) for key, there in zip(counts, order, strict=True)}
+        offsets = {key: iter(there) for key, there in zip(counts, order, strict=True)}
         truth: Truth = {key: [] for key in counts}
         for value, key in enumerate(keys, 1):
-            truth[key].append([next(places[key]), value])
+            truth[key].append([next(offsets[key]), value])
         yield truth
 
 
@@ -108,7 +108,7 @@ def _given(truth: Truth, richness: int) -> list[Given]:
     return [given for at, given in enumerate(found) if given not in found[:at]]
 
 
-def _mops(shapes: Sequence[str], truth: Truth, given: list[Given], told: bool) -> list[list[Mop]]:
+def _mops(shapes: Sequence[str], truth: Truth, given: list[Given], with_offsets: bool) -> list[list[Mop]]:
     offsets = {record[1]: record[0] for records in truth.values() for record in records}
     values, polls = iter(sorted(offsets)), iter(given)
     made: list[list[Mop]] = []
@@ -119,7 +119,7 @@ def _mops(shapes: Sequence[str], truth: Truth, given: list[Given], told: bool) -
                 made[-1].append(["poll", next(polls)])
             else:
                 value = next(values)
-                made[-1].append(["send", letter, [offsets[value], value] if told else value])
+                made[-1].append(["send", letter, [offsets[value], value] if with_offsets else value])
     return made
 
 
@@ -184,9 +184,9 @@ def _moved(
         {"process": 0, "type": "ok", "f": "send", "value": sends},
     ]
 
-    def act(kind: str, f: str, asked: Any, told: Any, **more: Any) -> None:
-        events.append({"process": 1, "type": "invoke", "f": f, "value": asked})
-        events.append({"process": 1, "type": kind, "f": f, "value": told, **more})
+    def act(kind: str, f: str, invoked: Any, completed: Any, **more: Any) -> None:
+        events.append({"process": 1, "type": "invoke", "f": f, "value": invoked})
+        events.append({"process": 1, "type": kind, "f": f, "value": completed, **more})
 
     if rebalanced is not None:
         act("ok", "poll", [["poll"], ["poll"]], polls, **{"rebalance-log": [{"keys": rebalanced}]})

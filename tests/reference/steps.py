@@ -73,7 +73,7 @@ def sends_of_a_process(h: History) -> Found:
 
 
 def within_operations(h: History) -> Steps:
-    """(operation, key, place of the later of the two among the operation's reads or sends of the key)."""
+    """(operation, key, position of the later of the two among the operation's reads or sends of the key)."""
     found: Steps = {
         f"int-{name}": set() for name in ("poll-skip", "nonmonotonic-poll", "send-skip", "nonmonotonic-send")
     }
@@ -82,11 +82,11 @@ def within_operations(h: History) -> Steps:
             for key, names in _by_key(records).items():
                 if act == "poll" and key in op.rebalanced:  # 3.2; of sends 3.4 says nothing
                     continue
-                for place, (before, after) in enumerate(pairwise(names), 1):
+                for position, (before, after) in enumerate(pairwise(names), 1):
                     step = _step(h, before, after)
                     if step:
                         found[f"int-{act}-skip" if step == "skip" else f"int-nonmonotonic-{act}"].add(
-                            (op.index, key, place)
+                            (op.index, key, position)
                         )
     return found
 

@@ -1,8 +1,8 @@
 """Histories written in a line for each operation.
 
-`0 ok x1@0 ?y2@1,3@2` is an operation of process 0 that sent value 1 to key x, was told offset 0, and polled
-two records of y. `0 ( x1` is an invocation alone, `0 ok) x1@0` a completion alone. `x1` is a send without
-an offset, `?` a poll of nothing, `0 ok assign x y` what it says.
+`0 ok x1@0 ?y2@1,3@2` is an operation of process 0 that sent value 1 to key x and polled two records of y. The
+acknowledgement of the send has offset 0. `0 ( x1` is an invocation alone, `0 ok) x1@0` a completion alone. `x1` is a
+send without an offset, `?` a poll without records, `0 ok assign x y` an assignment of the keys x and y.
 """
 
 from typing import Any
@@ -28,13 +28,13 @@ def history(*lines: str, **more: Any) -> list[Event]:
     for line in lines:
         process, what, *rest = line.split()
         if rest and rest[0] in ("assign", "subscribe"):
-            f, asked, told = rest[0], list[Any](rest[1:]), list[Any](rest[1:])
+            f, invoked, completed = rest[0], list[Any](rest[1:]), list[Any](rest[1:])
         else:
-            told = [_mop(one) for one in rest]
-            f, asked = f_of(told), mops_as_invoked(told)
+            completed = [_mop(one) for one in rest]
+            f, invoked = f_of(completed), mops_as_invoked(completed)
         head = {"process": int(process), "f": f}
         if not what.endswith(")"):
-            events.append({**head, "type": "invoke", "value": asked})
+            events.append({**head, "type": "invoke", "value": invoked})
         if what != "(":
-            events.append({**head, "type": what.rstrip(")"), "value": told, **more})
+            events.append({**head, "type": what.rstrip(")"), "value": completed, **more})
     return numbered(events)

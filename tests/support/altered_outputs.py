@@ -52,7 +52,7 @@ def pick_an_output(copy: Copy) -> Row:
 
 
 def swap_outputs_of_two_transactions(copy: Copy) -> None:
-    """Two outputs change places, so that each is in the transaction of the other."""
+    """Swap two outputs, so that each is in the transaction of the other."""
     first, second = two_outputs_of_a_partition(copy)
     replace_record(copy, first, **content_of(second))
     replace_record(copy, second, **content_of(first))

@@ -149,11 +149,11 @@ class FakeEndMarkers:
     def open_transactions(self, topics: Any, groups: Any) -> list[str]:
         return self.open_transactions_listed
 
-    def resolve_ends(self, places: Any) -> None:
+    def resolve_ends(self, topic_partitions: Any) -> None:
         pass
 
-    def mark_ends(self, places: Any) -> None:
-        self.marked += places
+    def mark_ends(self, topic_partitions: Any) -> None:
+        self.marked += topic_partitions
 
 
 @dataclass

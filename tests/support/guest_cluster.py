@@ -56,13 +56,18 @@ class GuestCluster:
         return admin.BrokerView((1, 2), known, {}, {1: ("a", 1), 2: ("b", 2)}, 1, refused)
 
     def list_offsets_and_timestamps(
-        self, at: int, places: Collection[tuple[str, int]], timestamp: int, *_: Any
+        self, at: int, topic_partitions: Collection[tuple[str, int]], timestamp: int, *_: Any
     ) -> dict[tuple[str, int], Any]:
         assert timestamp == admin.MAX_TIMESTAMP
-        assert {number for _, number in places} == {at - 1}, "each leader is asked for its own partitions"
+        assert {number for _, number in topic_partitions} == {at - 1}, (
+            "each leader is asked for its own partitions"
+        )
         # Only the first partition was written.
-        told = {(name, n): self.last_write_ms[name] if n == 0 else -1 for name, n in places}
-        return {place: SimpleNamespace(offset=0, timestamp=written) for place, written in told.items()}
+        timestamps = {(name, n): self.last_write_ms[name] if n == 0 else -1 for name, n in topic_partitions}
+        return {
+            topic_partition: SimpleNamespace(offset=0, timestamp=written)
+            for topic_partition, written in timestamps.items()
+        }
 
     def find_coordinator(self, at: Target, key: str, kind: int, timeout_s: float = 0.0) -> int:
         if self.hidden:

@@ -9,7 +9,7 @@ from checkers.registry import CHECKERS
 from tests.support.unknown_name import unknown_name
 
 CASES = "test_cases.py"
-EXAMPLES = "test_told_histories.py"
+EXAMPLES = "test_small_external_histories.py"
 """Files whose tests check one history each. One Spark job checks all histories of a file."""
 
 

@@ -22,8 +22,8 @@ if sys.argv[1] == "_serve":
                 print(json.dumps({"refused": "brokers must be 1 to 7", "status": 2}), file=stream)
             elif line:
                 cluster.write_text("up")
-                told = {"bootstrap": "127.0.0.1:4711", "cluster": "local", "kafka": "3.9.2"}
-                print(json.dumps({"cluster": told}), file=stream)
+                address = {"bootstrap": "127.0.0.1:4711", "cluster": "local", "kafka": "3.9.2"}
+                print(json.dumps({"cluster": address}), file=stream)
     if cluster.exists():
         cluster.write_text("ended")
     sys.exit(0)
@@ -36,10 +36,10 @@ if options.get("workers") == "many":
 store = Path(options["store"])
 store.mkdir(parents=True, exist_ok=True)
 (store / "report.html").touch()
-told = "fencepost run --seed " + options["seed"]
+command = "fencepost run --seed " + options["seed"]
 if "bootstrap" in options:
-    told += " --cluster external --rate 50 --set bootstrap=" + options["bootstrap"]
-(store / "run.toml").write_text("[run]\\ncommand = '%s'" % told)
+    command += " --cluster external --rate 50 --set bootstrap=" + options["bootstrap"]
+(store / "run.toml").write_text("[run]\\ncommand = '%s'" % command)
 good = options.get("defect") is None
 found = {} if good else {"lost-input": {"count": 2, "allowed": False, "sentences": ["input a/0 offset 1 is lost"]}}
 summary = "all well" if good else "2 inputs were lost"

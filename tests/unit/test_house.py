@@ -167,7 +167,7 @@ def test_only_the_module_for_waiting_sleeps():
     assert sleepers <= {"harness/common/waiting.py"}
 
 
-PRIVATE_PLACES = re.compile(
+PRIVATE_TEXT = re.compile(
     r"/work/|/home/\w|/root/|/Users/|shared/[A-Z]|pypi\.org|files\.pythonhosted|registry\.npmjs|proxy\.golang\.org"
     r"|\bTODO\b|\bFIXME\b|issue \d"
 )
@@ -178,12 +178,12 @@ def tracked() -> list[Path]:
     return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
-def test_no_file_names_a_private_place_or_an_open_task():
+def test_no_file_names_a_private_path_or_an_open_task():
     found = [
         f"{name_of(path)}: {match.group()}"
         for path in {*tracked(), *files(*ROOMS, "tests")} - {Path(__file__).resolve()}
         if path.suffix in {".py", ".md", ".toml", ".lock", ".html", ".css", ".js", ".java", ".txt", ""}
-        for match in PRIVATE_PLACES.finditer(path.read_text(errors="replace"))
+        for match in PRIVATE_TEXT.finditer(path.read_text(errors="replace"))
     ]
     assert not found
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness.network import Cut
 from tests.support.cluster_kinds import OpenedCluster, Version, every
-from tests.support.conformance import brokers, links, means, requests, told, witness
+from tests.support.conformance import brokers, links, means, queries, requests, witness
 from tests.support.needs import skip_or_fail
 
 pytestmark = pytest.mark.timeout(900)
@@ -28,31 +28,31 @@ def subject(
 
 
 def test_every_broker_is_registered(subject: OpenedCluster) -> None:
-    told.check_every_broker_is_registered(subject.cluster, subject.user)
+    queries.check_every_broker_is_registered(subject.cluster, subject.user)
 
 
 def test_topics_are_in_sync_when_they_are_created(subject: OpenedCluster) -> None:
-    told.check_topics_are_in_sync_when_they_are_created(subject.cluster, subject.user)
+    queries.check_topics_are_in_sync_when_they_are_created(subject.cluster, subject.user)
 
 
 def test_a_transaction_is_read_whole_or_not_at_all(subject: OpenedCluster) -> None:
-    told.check_transactions_are_atomic(subject.cluster, subject.user)
+    queries.check_transactions_are_atomic(subject.cluster, subject.user)
 
 
 def test_coordinators_are_those_that_the_brokers_name(subject: OpenedCluster) -> None:
-    told.check_coordinators_agree_with_the_brokers(subject.cluster, subject.user)
+    queries.check_coordinators_agree_with_the_brokers(subject.cluster, subject.user)
 
 
 def test_offsets_and_transactions_are_reported(subject: OpenedCluster) -> None:
-    told.check_offsets_and_transactions_are_described(subject.cluster, subject.user)
+    queries.check_offsets_and_transactions_are_described(subject.cluster, subject.user)
 
 
 def test_features_and_settings_are_reported(subject: OpenedCluster) -> None:
-    told.check_features_and_settings_are_described(subject.cluster, subject.user)
+    queries.check_features_and_settings_are_described(subject.cluster, subject.user)
 
 
 def test_requests_are_recorded_until_the_recording_ends(subject: OpenedCluster) -> None:
-    told.check_recording_of_requests_can_be_stopped(subject.cluster, subject.user)
+    queries.check_recording_of_requests_can_be_stopped(subject.cluster, subject.user)
 
 
 def test_the_clients_of_an_endpoint_are_found_by_their_requests(subject: OpenedCluster) -> None:
@@ -60,7 +60,7 @@ def test_the_clients_of_an_endpoint_are_found_by_their_requests(subject: OpenedC
 
 
 def test_clients_connect_only_to_the_listeners_of_their_endpoint(subject: OpenedCluster) -> None:
-    told.check_clients_learn_only_their_endpoint(subject.cluster, subject.user)
+    queries.check_clients_learn_only_their_endpoint(subject.cluster, subject.user)
 
 
 @pytest.mark.parametrize("check", brokers.BROKER_CHECKS, ids=lambda check: check.name)

@@ -4,18 +4,18 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from harness.cluster import Cluster
-from tests.support.conformance import brokers, told
+from tests.support.conformance import brokers, queries
 from tests.support.conformance.means import SYNC_TIMEOUT_S, write_load
 
 
 def check_cluster(make: Callable[[], AbstractContextManager[Cluster]]) -> None:
     """Start a cluster and run the checks. Every check leaves the cluster as it was before."""
     with make() as cluster:
-        told.check_every_broker_is_registered(cluster)
-        told.check_topics_are_in_sync_when_they_are_created(cluster)
-        told.check_coordinators_agree_with_the_brokers(cluster)
-        told.check_offsets_and_transactions_are_described(cluster)
-        told.check_recording_of_requests_can_be_stopped(cluster)
+        queries.check_every_broker_is_registered(cluster)
+        queries.check_topics_are_in_sync_when_they_are_created(cluster)
+        queries.check_coordinators_agree_with_the_brokers(cluster)
+        queries.check_offsets_and_transactions_are_described(cluster)
+        queries.check_recording_of_requests_can_be_stopped(cluster)
         for check in brokers.BROKER_CHECKS:
             with write_load(cluster):
                 check(cluster)

@@ -22,7 +22,7 @@ def _log_says(h: History, end: str, pid: int = 1) -> None:
     h.alter("transactions", bend)
 
 
-@case(torn_transaction=1, tells={"torn-transaction": {"decided": "abort", "fates": ["commit"]}})
+@case(torn_transaction=1, examples={"torn-transaction": {"decided": "abort", "fates": ["commit"]}})
 def markers_that_commit_what_the_transaction_log_aborted_are_torn(h: History) -> None:
     plain(h)
     _log_says(h, "Abort")
@@ -99,8 +99,8 @@ def _in_two(h: History, *, between: bool) -> None:
     op = h.op()
     for at in (0, 1):
         h.poll(op, "a", at, f"f:{at}:0")
-        place = h.append("x", f"{op.name}:{at}", 1, output_name="x", inputs=[("a", at)], digest=7)
-        h.send(op, "x", place, inputs=[at], output_name="x")
+        offset = h.append("x", f"{op.name}:{at}", 1, output_name="x", inputs=[("a", at)], digest=7)
+        h.send(op, "x", offset, inputs=[at], output_name="x")
         if at == 0 and between:
             h.append_marker("x", 1, "commit")
             h.log_transaction(1, ["x"])
@@ -111,7 +111,7 @@ def _in_two(h: History, *, between: bool) -> None:
     h.log_transaction(1, ["x", OFFSETS])
 
 
-@case(torn_transaction=1, tells={"torn-transaction": {"why": "a marker is between its records"}})
+@case(torn_transaction=1, examples={"torn-transaction": {"why": "a marker is between its records"}})
 def a_transaction_with_a_commit_marker_between_its_records_is_torn(h: History) -> None:
     _in_two(h, between=True)
 
@@ -121,13 +121,13 @@ def a_transaction_with_one_marker_above_its_records_is_whole(h: History) -> None
     _in_two(h, between=False)
 
 
-@case(torn_transaction=1, tells={"torn-transaction": {"completions": [{"offset": 2}, {"offset": 5}]}})
+@case(torn_transaction=1, examples={"torn-transaction": {"completions": [{"offset": 2}, {"offset": 5}]}})
 def a_transaction_that_is_two_in_the_transaction_log_is_torn(h: History) -> None:
     h.feed(1)
     op = h.op()
     h.poll(op, "a", 0, "f:0:0")
-    place = h.append("x", f"{op.name}:0", 1, output_name="x", inputs=[("a", 0)], digest=7)
-    h.send(op, "x", place, inputs=[0], output_name="x")
+    offset = h.append("x", f"{op.name}:0", 1, output_name="x", inputs=[("a", 0)], digest=7)
+    h.send(op, "x", offset, inputs=[0], output_name="x")
     h.append_marker("x", 1, "commit")
     h.log_transaction(1, ["x"])
     h.rows["claims"].append({"op": op.op, "group": "g", "tp": h.tp["a"], "first": 0, "next": 1})
@@ -142,8 +142,8 @@ def a_transaction_of_the_log_that_holds_two_operations_is_a_gap(h: History) -> N
     for at in (0, 1):
         op = h.op()
         h.poll(op, "a", at, f"f:{at}:0")
-        place = h.append("x", f"{op.name}:0", 1, output_name="x", inputs=[("a", at)], digest=7)
-        h.send(op, "x", place, inputs=[at], output_name="x")
+        offset = h.append("x", f"{op.name}:0", 1, output_name="x", inputs=[("a", at)], digest=7)
+        h.send(op, "x", offset, inputs=[at], output_name="x")
         h.rows["claims"].append({"op": op.op, "group": "g", "tp": h.tp["a"], "first": at, "next": at + 1})
         h.commit_offset(at + 1, op, 1)
     for topic in ("x", OFFSETS):
@@ -184,7 +184,9 @@ def without_one_clock_no_marker_is_too_old(h: History) -> None:
     h.clock_drift_ms = None
 
 
-@case(epoch_regression=1, tells={"epoch-regression": {"coordinator_epoch": 3, "coordinator_epoch_before": 9}})
+@case(
+    epoch_regression=1, examples={"epoch-regression": {"coordinator_epoch": 3, "coordinator_epoch_before": 9}}
+)
 def a_marker_of_a_lower_coordinator_epoch_is_a_regression(h: History) -> None:
     h.feed(2)
     h.transact(0)
@@ -205,10 +207,10 @@ def _two_inputs(h: History, *committed: str) -> None:
     op = h.op()
     for source in "ab":
         h.poll(op, source, 0, h.entries[source][0]["value"])
-        place = h.append(
+        offset = h.append(
             "x", f"{op.name}:{len(op.values)}", 1, output_name="x", inputs=[(source, 0)], digest=7
         )
-        h.send(op, "x", place, inputs=[0], output_name="x", source=source)
+        h.send(op, "x", offset, inputs=[0], output_name="x", source=source)
         h.rows["claims"].append({"op": op.op, "group": "g", "tp": h.tp[source], "first": 0, "next": 1})
     for source in committed:
         h.commit_offset(1, op, 1, source=source)
@@ -218,7 +220,7 @@ def _two_inputs(h: History, *committed: str) -> None:
     _uncompacted(h)
 
 
-@case(options={"inputs": "ab"}, lost_commit=1, tells={"lost-commit": {"gone_offsets": [{"topic": "b"}]}})
+@case(options={"inputs": "ab"}, lost_commit=1, examples={"lost-commit": {"gone_offsets": [{"topic": "b"}]}})
 def one_of_two_offsets_gone_is_a_lost_commit(h: History) -> None:
     _two_inputs(h, "a")
 

@@ -5,7 +5,7 @@ from cases import case
 from tests.support.histories import History
 
 
-@case(phantom=1, tells={"phantom": {"why": "its input must not lead to it", "slot": "y"}})
+@case(phantom=1, examples={"phantom": {"why": "its input must not lead to it", "slot": "y"}})
 def an_output_in_an_output_name_that_is_not_due_is_a_phantom(h: History) -> None:
     h.feed(1)
     h.transact(0, to="xy")

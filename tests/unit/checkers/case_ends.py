@@ -23,7 +23,7 @@ from tests.support.stored_tables import OFFSETS
         "offset-output-mismatch": "lost-commit",
         "lost-commit": None,
     },
-    tells={
+    examples={
         "lost-commit": {"aborted_records": [{"topic": "x", "fate": "abort", "operation": {"name": "w:0"}}]}
     },
 )
@@ -99,7 +99,7 @@ def a_transaction_without_offsets_lacks_none_in_an_uncompacted_log(h: History) -
     unseen=1,
     inconsistent_offsets=1,
     because={"lost-write": "lost-commit"},
-    tells={
+    examples={
         "lost-commit": {"gone_records": [{"value": "w:1:0", "fate": None, "producer_id": None}]},
         "lost-write": {"log_holds": "another value"},
     },
@@ -158,7 +158,7 @@ def offsets_gone_from_a_log_that_names_an_operation_of_no_transaction_are_none(h
 
 
 @case(not_checked=("lost-commit by offsets",))
-def missing_offsets_are_no_finding_beside_an_unnamed_transaction(h: History) -> None:
+def missing_offsets_are_no_finding_if_a_transaction_is_unnamed(h: History) -> None:
     _uncompacted(h)
     h.commit_offset(2, pid=1)
     h.append_marker(OFFSETS, 1, "commit")
@@ -176,7 +176,7 @@ def an_info_commit_that_was_aborted_is_no_lost_commit(h: History) -> None:
     ghost_commit=1,
     aborted_read=1,
     because={"aborted-read": "ghost-commit"},
-    tells={"ghost-commit": {"told": "it had not happened"}},
+    examples={"ghost-commit": {"told": "it had not happened"}},
 )
 def records_of_an_abort_that_were_committed_are_a_ghost(h: History) -> None:
     h.feed(2)
@@ -184,7 +184,7 @@ def records_of_an_abort_that_were_committed_are_a_ghost(h: History) -> None:
     h.transact(1)
 
 
-@case(ghost_commit=1, tells={"ghost-commit": {"told": "nothing: the commit was never invoked"}})
+@case(ghost_commit=1, examples={"ghost-commit": {"told": "nothing: the commit was never invoked"}})
 def records_of_a_worker_killed_before_its_commit_are_a_ghost(h: History) -> None:
     h.feed(1)
     h.transact(0, outcome="info", fate="commit", commit_ns=None)
@@ -197,12 +197,12 @@ def _unacknowledged(h: History, fate: str) -> None:
     h.transact(1, outcome="info", fate=fate, commit_ns=None, acked=False, offsets_fate="")
 
 
-@case(ghost_commit=1, tells={"ghost-commit": {"records": [{"offset": 2, "value": "w:1:0"}]}})
+@case(ghost_commit=1, examples={"ghost-commit": {"records": [{"offset": 2, "value": "w:1:0"}]}})
 def a_record_that_was_never_acknowledged_and_is_committed_is_a_ghost(h: History) -> None:
     _unacknowledged(h, "commit")
 
 
-@case(ghost_commit=1, tells={"ghost-commit": {"records": [{"offset": 2, "value": "w:1:0"}]}})
+@case(ghost_commit=1, examples={"ghost-commit": {"records": [{"offset": 2, "value": "w:1:0"}]}})
 def a_record_that_was_acknowledged_without_an_offset_and_is_committed_is_a_ghost(h: History) -> None:
     _unacknowledged(h, "commit")
     without = {"acked": True, "tp": h.tp["x"], "offset": None}

@@ -131,7 +131,7 @@ def a_new_epoch_begins_with_sequence_0(h: History) -> None:
     _new_epoch(h, 0)
 
 
-@case(sequence_violation=1, tells={"sequence-violation": {"sequence": 5, "sequence_due": 0}})
+@case(sequence_violation=1, examples={"sequence-violation": {"sequence": 5, "sequence_due": 0}})
 def a_new_epoch_that_begins_with_another_sequence_is_a_violation(h: History) -> None:
     _new_epoch(h, 5)
 

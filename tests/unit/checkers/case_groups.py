@@ -46,8 +46,8 @@ def an_operation_may_commit_the_offsets_of_two_partitions(h: History) -> None:
     for source in "ab":
         h.poll(op, source, 0, h.entries[source][0]["value"])
         value = f"{op.name}:{len(op.values)}"
-        place = h.append("x", value, 1, output_name="x", inputs=[(source, 0)], digest=7)
-        h.send(op, "x", place, inputs=[0], output_name="x", source=source)
+        offset = h.append("x", value, 1, output_name="x", inputs=[(source, 0)], digest=7)
+        h.send(op, "x", offset, inputs=[0], output_name="x", source=source)
         h.rows["claims"].append({"op": op.op, "group": "g", "tp": h.tp[source], "first": 0, "next": 1})
         h.commit_offset(1, op, 1, source=source)
     h.append_marker("x", 1, "commit")

@@ -193,7 +193,7 @@ def an_input_whose_output_may_be_in_a_missing_log_is_not_lost(h: History) -> Non
 
 @case(
     lost_input=1,
-    tells={"lost-input": {"passed_by": {"op": 6, "committed": 3, "offset": 5, "fate": "commit"}}},
+    examples={"lost-input": {"passed_by": {"op": 6, "committed": 3, "offset": 5, "fate": "commit"}}},
 )
 def the_first_commit_that_took_effect_beyond_it_went_past_an_input(h: History) -> None:
     h.feed(4)
@@ -205,7 +205,7 @@ def the_first_commit_that_took_effect_beyond_it_went_past_an_input(h: History) -
     h.transact(3)
 
 
-@case(options={"log": False}, lost_input=1, tells={"lost-input": {"passed_by": None}})
+@case(options={"log": False}, lost_input=1, examples={"lost-input": {"passed_by": None}})
 def without_logs_the_claims_of_committed_transactions_count(h: History) -> None:
     h.feed(2)
     h.transact(0, outcome="fail")

@@ -19,7 +19,7 @@ def a_partition_without_the_marker_of_a_completed_transaction_is_unmarked(h: His
 
 @case(
     unmarked_partition=1,
-    tells={
+    examples={
         "unmarked-partition": {
             "record": {"offset": 3},
             "markers": 1,

@@ -47,7 +47,7 @@ def a_poll_in_which_a_partition_was_lost_again_may_hold_records_of_before(h: His
 
 @case(
     int_nonmonotonic_poll=1,
-    tells={"int-nonmonotonic-poll": {"reader": {"n": 1}}},
+    examples={"int-nonmonotonic-poll": {"reader": {"n": 1}}},
 )
 def the_example_is_the_first_of_several_steps_back_in_a_poll(h: History) -> None:
     h.feed(4)
@@ -109,9 +109,9 @@ def polls_without_an_operation_are_not_checked(h: History) -> None:
     premature_offset=1,
     lost_input=2,
     offset_output_mismatch=2,
-    tells={"premature-offset": {"given_to": 1, "inputs_not_given": 2}},
+    examples={"premature-offset": {"given_to": 1, "inputs_not_given": 2}},
 )
-def a_premature_offset_tells_how_far_its_process_had_come(h: History) -> None:
+def a_premature_offset_example_counts_the_inputs_not_given(h: History) -> None:
     h.feed(4)
     h.transact(0, 1, claim=(0, 4))
 
@@ -140,8 +140,8 @@ def the_offset_of_another_partition_counts_there(h: History) -> None:
         for at in range(upto):
             h.poll(op, source, at, h.entries[source][at]["value"])
             value = f"{op.name}:{len(op.values)}"
-            place = h.append("x", value, 1, output_name="x", inputs=[(source, at)], digest=7)
-            h.send(op, "x", place, inputs=[at], output_name="x", source=source)
+            offset = h.append("x", value, 1, output_name="x", inputs=[(source, at)], digest=7)
+            h.send(op, "x", offset, inputs=[at], output_name="x", source=source)
         h.rows["claims"].append({"op": op.op, "group": "g", "tp": h.tp[source], "first": 0, "next": upto})
         h.commit_offset(upto, op, 1, source=source)
     for topic in ("x", OFFSETS):

@@ -14,8 +14,8 @@ def _observed(h: History, *given: int, inputs: int = 5, **end: int) -> None:
         h.transact(at)
     for n in given:
         h.observe("x", 2 * n)  # a marker is between two outputs
-    places = [2 * n for n in given]
-    row = {"first": min(places), "next": max(places) + 1, "read": len(places)} | end
+    offsets = [2 * n for n in given]
+    row = {"first": min(offsets), "next": max(offsets) + 1, "read": len(offsets)} | end
     h.rows["ends"].append(
         {"journal": "o", "isolation": RC, "tp": h.tp["x"], "role": "observer", "sentinel_offset": None} | row
     )

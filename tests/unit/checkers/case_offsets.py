@@ -86,7 +86,7 @@ def an_offset_after_a_tombstone_is_no_regression(h: History) -> None:
 # overlapping-commit
 
 
-@case(overlapping_commit=1, tells={"overlapping-commit": {"shared": 1}})
+@case(overlapping_commit=1, examples={"overlapping-commit": {"shared": 1}})
 def two_committed_ranges_that_intersect_overlap(h: History) -> None:
     h.feed(2)
     h.transact(0, 1)
@@ -96,7 +96,7 @@ def two_committed_ranges_that_intersect_overlap(h: History) -> None:
 @case(
     group_offset_regression=1,
     overlapping_commit=1,
-    tells={"overlapping-commit": {"operations": [{"op": 3}, {"op": 2}]}},
+    examples={"overlapping-commit": {"operations": [{"op": 3}, {"op": 2}]}},
 )
 def of_two_ranges_that_begin_together_the_shorter_comes_first(h: History) -> None:
     h.feed(2)
@@ -149,7 +149,7 @@ def _beyond(h: History, **more: object) -> None:
     h.transact(0, claim=(0, 2), **more)  # type: ignore[arg-type]
 
 
-@case(premature_offset=1, tells={"premature-offset": {"claims": [{"first": 0, "next": 2}]}})
+@case(premature_offset=1, examples={"premature-offset": {"claims": [{"first": 0, "next": 2}]}})
 def an_offset_beyond_the_delivered_inputs_is_premature(h: History) -> None:
     _beyond(h)
 

@@ -13,7 +13,7 @@ def _three(h: History) -> None:
     h.transact(2)
 
 
-@case(poll_skip=1, tells={"poll-skip": {"skipped": 1, "operations": [{"op": 5}], "reader": {"op": 6}}})
+@case(poll_skip=1, examples={"poll-skip": {"skipped": 1, "operations": [{"op": 5}], "reader": {"op": 6}}})
 def a_visible_record_between_two_polls_was_skipped(h: History) -> None:
     _three(h)
     h.observe("x", 0)
@@ -47,7 +47,7 @@ def an_aborted_record_that_was_read_uncommitted_is_no_step(h: History) -> None:
         h.observe("x", at, promised="read_uncommitted")
 
 
-@case(int_poll_skip=1, tells={"int-poll-skip": {"skipped": 1, "operations": None}})
+@case(int_poll_skip=1, examples={"int-poll-skip": {"skipped": 1, "operations": None}})
 def a_record_skipped_inside_one_poll_is_an_int_poll_skip(h: History) -> None:
     _three(h)
     op = h.op("o", "poll")
@@ -55,7 +55,7 @@ def a_record_skipped_inside_one_poll_is_an_int_poll_skip(h: History) -> None:
         h.poll(op, "x", at, h.entries["x"][at]["value"], role="observer")
 
 
-@case(nonmonotonic_poll=1, tells={"nonmonotonic-poll": {"skipped": None, "operations": [{"op": 6}]}})
+@case(nonmonotonic_poll=1, examples={"nonmonotonic-poll": {"skipped": None, "operations": [{"op": 6}]}})
 def a_reader_that_goes_back_is_nonmonotonic(h: History) -> None:
     _three(h)
     for at in (0, 1, 0):
@@ -235,7 +235,7 @@ def a_repeat_above_a_later_input_is_a_repeat_and_no_more(h: History) -> None:
     h.transact(0, key="k", worker="v", pid=2, offsets_fate="")
 
 
-@case(options=ORDERED, order_violation=1, tells={"order-violation": {"input_before": {"offset": 2}}})
+@case(options=ORDERED, order_violation=1, examples={"order-violation": {"input_before": {"offset": 2}}})
 def an_output_above_one_of_a_later_input_violates_the_order(h: History) -> None:
     h.feed(3)
     h.transact(0, key="k")

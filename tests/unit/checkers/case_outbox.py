@@ -48,7 +48,7 @@ def a_repeat_without_a_weaker_guarantee_is_not_permitted(h: History) -> None:
     outbox(h, relay_may_repeat=False)
 
 
-@case(options=OPTIONS, lost_input=1, tells={"lost-input": {"slot": "x"}})
+@case(options=OPTIONS, lost_input=1, examples={"lost-input": {"slot": "x"}})
 def a_row_that_is_done_and_was_never_published_is_lost_once(h: History) -> None:
     h.feed(2)
     publish(h, 0)
@@ -64,7 +64,7 @@ def a_row_that_is_not_done_yet_is_not_lost(h: History) -> None:
     outbox(h, pending=[1])
 
 
-@case(options=OPTIONS, lost_input=1, tells={"lost-input": {"slot": "y"}})
+@case(options=OPTIONS, lost_input=1, examples={"lost-input": {"slot": "y"}})
 def an_event_that_the_group_went_past_and_that_was_not_applied_is_lost(h: History) -> None:
     h.feed(2)
     publish(h, 0, 1)

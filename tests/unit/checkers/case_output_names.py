@@ -66,7 +66,7 @@ def of_two_outputs_that_one_output_name_owes_both_are_missing(h: History) -> Non
     h.transact(0, to="")
 
 
-@case(lost_input=1, tells={"lost-input": {"slot": "q", "operations": []}})
+@case(lost_input=1, examples={"lost-input": {"slot": "q", "operations": []}})
 def an_output_with_another_output_name_is_not_the_expected_one(h: History) -> None:
     _owes_q(h)
     h.transact(0)
@@ -74,7 +74,7 @@ def an_output_with_another_output_name_is_not_the_expected_one(h: History) -> No
 
 @case(
     lost_input=1,
-    tells={"lost-input": {"slot": "x", "operations": [{"op": 2}], "passed_by": {"op": 3, "committed": 2}}},
+    examples={"lost-input": {"slot": "x", "operations": [{"op": 2}], "passed_by": {"op": 3, "committed": 2}}},
 )
 def a_lost_input_names_the_operations_that_failed(h: History) -> None:
     h.feed(2)

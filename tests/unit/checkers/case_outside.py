@@ -19,7 +19,8 @@ def _plain(h: History, topic: str) -> None:
 
 
 @case(
-    offset_output_mismatch=1, tells={"offset-output-mismatch": {"records": [{"topic": "x"}], "offsets": []}}
+    offset_output_mismatch=1,
+    examples={"offset-output-mismatch": {"records": [{"topic": "x"}], "offsets": []}},
 )
 def an_output_outside_its_transaction_is_a_mismatch(h: History) -> None:
     plain(h)
@@ -29,7 +30,7 @@ def an_output_outside_its_transaction_is_a_mismatch(h: History) -> None:
 @case(
     offset_output_mismatch=1,
     broken=("1 transaction claimed inputs for a group that committed no offset within a transaction",),
-    tells={"offset-output-mismatch": {"records": [], "offsets": [{"topic": "a"}]}},
+    examples={"offset-output-mismatch": {"records": [], "offsets": [{"topic": "a"}]}},
 )
 def an_offset_outside_its_transaction_is_a_mismatch(h: History) -> None:
     plain(h)

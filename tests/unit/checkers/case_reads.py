@@ -127,7 +127,7 @@ def a_read_without_a_value_is_not_inconsistent(h: History) -> None:
 @case(
     broken=(NAMELESS,),
     inconsistent_offsets=1,
-    tells={"inconsistent-offsets": {"operations": [{"op": 1}, {"op": 2}, {"op": 4}]}},
+    examples={"inconsistent-offsets": {"operations": [{"op": 1}, {"op": 2}, {"op": 4}]}},
 )
 def a_read_without_a_value_is_no_evidence_of_inconsistency(h: History) -> None:
     h.feed(1)

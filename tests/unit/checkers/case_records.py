@@ -92,7 +92,7 @@ def one_value_at_two_offsets_is_a_duplicate(h: History) -> None:
 
 
 @case(duplicate=1)
-def an_aborted_repeat_is_a_duplicate_beside_the_committed_record(h: History) -> None:
+def an_aborted_repeat_of_a_committed_record_is_a_duplicate(h: History) -> None:
     h.feed(1)
     op = h.transact(0)
     h.append("x", op.values[0], 1, output_name="x", inputs=[("a", 0)], digest=7)

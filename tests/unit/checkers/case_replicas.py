@@ -23,14 +23,14 @@ def _follower(h: History, topic: str, at: int, **change: object) -> None:
 
 @case(
     replica_divergence=1,
-    tells={"replica-divergence": {"replicas": [{"broker": 1}, {"broker": 2, "crc": 9}], "lacking": []}},
+    examples={"replica-divergence": {"replicas": [{"broker": 1}, {"broker": 2, "crc": 9}], "lacking": []}},
 )
 def a_batch_with_another_checksum_is_a_divergence(h: History) -> None:
     plain(h)
     _follower(h, "x", 0, crc=9)
 
 
-@case(replica_divergence=1, tells={"replica-divergence": {"replicas": [{"broker": 1}], "lacking": [2]}})
+@case(replica_divergence=1, examples={"replica-divergence": {"replicas": [{"broker": 1}], "lacking": [2]}})
 def a_batch_that_a_follower_lacks_is_a_divergence(h: History) -> None:
     plain(h)
     _follower(h, "x", 0, gone=True)
@@ -207,7 +207,7 @@ def a_torn_tail_above_the_high_watermark_is_nothing(h: History) -> None:
     replica_divergence=1,
     broken=("the log of x/0 on broker 2 cannot be read from offset 0 on",),
 )
-def replicas_beside_an_unreadable_one_are_compared(h: History) -> None:
+def readable_replicas_are_compared_if_one_is_unreadable(h: History) -> None:
     plain(h)
     h.followers = 2
     x = h.tp["x"]

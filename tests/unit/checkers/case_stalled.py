@@ -203,7 +203,7 @@ def an_input_that_waits_for_just_the_bound_shows_no_stall(h: History) -> None:
     h.transact(1, return_ns=_ended(h, "f:1") + 27 * SECOND)
 
 
-@case(stalled=1, tells={"stalled": {"still_s": 27.5, "bound_s": 27.0, "input": {"offset": 1}}})
+@case(stalled=1, examples={"stalled": {"still_s": 27.5, "bound_s": 27.0, "input": {"offset": 1}}})
 def a_group_that_commits_half_a_second_later_is_stalled_for_so_long(h: History) -> None:
     _commits_after(h, 27 * SECOND + SECOND // 2)
 
@@ -217,7 +217,7 @@ def a_group_that_commits_again_and_again_is_not_stalled(h: History) -> None:
         h.clock += 20 * SECOND
 
 
-@case(stalled=1, tells={"stalled": {"input": {"offset": 1}, "writer": {"op": 1}}})
+@case(stalled=1, examples={"stalled": {"input": {"offset": 1}, "writer": {"op": 1}}})
 def the_example_is_the_input_that_waits_longest(h: History) -> None:
     _healed(h)
     h.feed(2)

@@ -20,7 +20,7 @@ def _sums(h: History, *states: int) -> None:
 
 @case(
     aggregate_mismatch=1,
-    tells={"aggregate-mismatch": {"input": {"topic": "a", "partition": 0, "offset": 1}}},
+    examples={"aggregate-mismatch": {"input": {"topic": "a", "partition": 0, "offset": 1}}},
 )
 def a_last_sum_that_is_not_the_sum_of_its_inputs_is_a_mismatch(h: History) -> None:
     _sums(h, 7, 4)
@@ -43,7 +43,7 @@ def an_aborted_sum_does_not_count(h: History) -> None:
     h.append_marker("y", 9, "abort")
 
 
-@case(aggregate_mismatch=1, tells={"aggregate-mismatch": {"input": None}})
+@case(aggregate_mismatch=1, examples={"aggregate-mismatch": {"input": None}})
 def a_sum_of_a_key_to_which_nothing_was_added_is_a_mismatch(h: History) -> None:
     _sums(h, 7)
     h.append("y", None, key="j", state=1)
@@ -105,7 +105,7 @@ def an_aborted_input_adds_nothing(h: History) -> None:
     h.append("y", None, key="k", state=7)
 
 
-@case(options={"outputs": "xyz"}, aggregate_mismatch=1, tells={"aggregate-mismatch": {"state": 4}})
+@case(options={"outputs": "xyz"}, aggregate_mismatch=1, examples={"aggregate-mismatch": {"state": 4}})
 def a_key_in_two_partitions_that_ends_right_in_neither_is_a_mismatch(h: History) -> None:
     _fed(h)
     h.append("y", None, key="k", state=3)

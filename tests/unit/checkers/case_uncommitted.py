@@ -42,7 +42,7 @@ def a_read_of_a_refused_send_is_an_aborted_read(h: History) -> None:
 
 
 @case()
-def a_read_of_an_acknowledged_send_beside_a_refused_one_is_no_finding(h: History) -> None:
+def a_read_of_the_acknowledged_send_of_two_is_no_finding(h: History) -> None:
     h.feed(1)
     h.transact(0)
     op = h.op("w", "send", "fail")
@@ -82,7 +82,7 @@ def a_failed_record_that_was_committed_and_read_comes_of_a_ghost(h: History) -> 
     h.alter("polls", lambda row: row | {"promised": "read_uncommitted"} if row["role"] == "final" else row)
 
 
-@case(dirty_read=1, tells={"dirty-read": {"early_ms": 51.0}})
+@case(dirty_read=1, examples={"dirty-read": {"early_ms": 51.0}})
 def a_record_read_long_before_its_marker_is_a_dirty_read(h: History) -> None:
     h.feed(1)
     op = h.transact(0)

@@ -24,8 +24,8 @@ class Case:
     """A history and the expected result of its checks.
 
     `finds` has every anomaly with its count, and `broken` a part of every sentence. `because` and `not_checked` may be
-    incomplete. `tells` says, for each anomaly, what its first example must hold. The counts of the coverage, and the
-    rest of what is not checked, follow from the history.
+    incomplete. `examples` has the facts that the first example of an anomaly must hold. The counts of the coverage and
+    the other checks that are not made follow from the history.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Case:
     not_checked: tuple[str, ...] = ()
     unsettled: int = 0
     options: Mapping[str, object] = field(default_factory=dict)
-    tells: Mapping[str, object] = field(default_factory=dict)
+    examples: Mapping[str, object] = field(default_factory=dict)
 
     @cached_property
     def history(self) -> History:
@@ -49,50 +49,50 @@ class Case:
         write_store(folder, [(run.run, self.history)], log=self.history.log)
         return replace(run, folder=folder)
 
-    def differs(self, judgement: CheckResult) -> str | None:
+    def differs(self, result: CheckResult) -> str | None:
         """Return the first difference between the result and the expected result, or None."""
         difference = (
-            self._found(judgement)
-            or self._broken(judgement)
-            or self._indeterminate(judgement)
-            or counted.differs(self.history, judgement, log=self.history.log)
-            or self._examples(judgement)
+            self._found(result)
+            or self._broken(result)
+            or self._indeterminate(result)
+            or counted.differs(self.history, result, log=self.history.log)
+            or self._examples(result)
         )
         return f"{self.name}: {difference}" if difference else None
 
-    def _found(self, judgement: CheckResult) -> str | None:
-        found = {name: anomaly.count for name, anomaly in judgement.anomalies.items()}
+    def _found(self, result: CheckResult) -> str | None:
+        found = {name: anomaly.count for name, anomaly in result.anomalies.items()}
         if found != dict(self.finds):
-            return f"{found} is found, not {dict(self.finds)} ({judgement.broken})"
-        allowed = {name for name, anomaly in judgement.anomalies.items() if anomaly.allowed}
+            return f"{found} is found, not {dict(self.finds)} ({result.broken})"
+        allowed = {name for name, anomaly in result.anomalies.items() if anomaly.allowed}
         if allowed != found.keys() & {*WARNINGS, *self.history.allowed, *self.history.permitted}:
             return f"{sorted(allowed)} is allowed"
         for name, cause in self.because.items():
-            actual = judgement.anomalies[name].because
+            actual = result.anomalies[name].because
             if actual != cause:
                 return f"{name} follows from {actual}, not from {cause}"
         return None
 
-    def _broken(self, judgement: CheckResult) -> str | None:
-        sentences = [reason.text for reason in judgement.broken.values()]
+    def _broken(self, result: CheckResult) -> str | None:
+        sentences = [reason.text for reason in result.broken.values()]
         for part in self.broken:
             if not any(part in sentence for sentence in sentences):
                 return f"no sentence contains {part!r}: {'; '.join(sentences)}"
         unexpected = (sentence for sentence in sentences if not any(part in sentence for part in self.broken))
         return next(unexpected, None)
 
-    def _indeterminate(self, judgement: CheckResult) -> str | None:
-        if judgement.unsettled.count != self.unsettled:
-            return f"{judgement.unsettled} is indeterminate, not {self.unsettled}"
-        unexplained = set(self.not_checked) - set(judgement.not_checked)
+    def _indeterminate(self, result: CheckResult) -> str | None:
+        if result.unsettled.count != self.unsettled:
+            return f"{result.unsettled} is indeterminate, not {self.unsettled}"
+        unexplained = set(self.not_checked) - set(result.not_checked)
         return f"{unexplained} is not listed as not checked" if unexplained else None
 
-    def _examples(self, judgement: CheckResult) -> str | None:
-        for name, wanted in self.tells.items():
-            first = judgement.anomalies[name].examples[0].as_json()
+    def _examples(self, result: CheckResult) -> str | None:
+        for name, wanted in self.examples.items():
+            first = result.anomalies[name].examples[0].as_json()
             if not is_part_of(wanted, first):
                 return f"the example of {name} holds {first}"
-        for name, anomaly in judgement.anomalies.items():
+        for name, anomaly in result.anomalies.items():
             for example in anomaly.examples:
                 if keys := objects_without_kind(example):
                     return f"KINDS does not say what the keys {keys} of the example of {name} hold"
@@ -121,14 +121,14 @@ def case(
     not_checked: tuple[str, ...] = (),
     unsettled: int = 0,
     options: Mapping[str, object] | None = None,
-    tells: Mapping[str, object] | None = None,
+    examples: Mapping[str, object] | None = None,
     **finds: int,
 ) -> Callable[[Callable[[History], None]], Callable[[History], None]]:
     """Register a case; `lost_write=1` means that exactly one lost-write is found."""
 
     def register(draw: Callable[[History], None]) -> Callable[[History], None]:
         named = {name.replace("_", "-"): count for name, count in finds.items()}
-        expected = because or {}, broken, not_checked, unsettled, options or {}, tells or {}
+        expected = because or {}, broken, not_checked, unsettled, options or {}, examples or {}
         CASES.append(Case(draw.__name__, draw, named, *expected))
         return draw
 

@@ -22,16 +22,16 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tab
 
 
 @pytest.fixture(scope="session")
-def judged(
+def results(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[str, CheckResult]:
-    """What the checkers say of each case, by its name; with `--anomaly` only of the cases that were selected."""
+    """The result of each case by its name; with `--anomaly`, only of the selected cases."""
     cases = all_cases()
     if request.config.getoption("--anomaly"):
         selected = [getattr(item, "callspec", None) for item in request.session.items]
         cases = [case for case in cases if any(one and one.params.get("case") is case for one in selected)]
-    judgements = check_runs(spark, store(tmp_path_factory.mktemp("store"), cases))
-    return {case.name: judgements[run] for run, case in enumerate(cases)}
+    by_run = check_runs(spark, store(tmp_path_factory.mktemp("store"), cases))
+    return {case.name: by_run[run] for run, case in enumerate(cases)}
 
 
 @pytest.fixture

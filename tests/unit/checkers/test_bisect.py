@@ -32,59 +32,59 @@ RUNS = [Run(number) for number in range(8)]
 SOUND = CheckResult(anomalies={}, not_checked={}, broken={}, coverage={}, stats={})
 
 
-def judging(*, fails: Sequence[int] = (), crashes: Sequence[int] = ()) -> tuple[Any, list[int]]:
+def recorded_job(*, fails: Sequence[int] = (), crashes: Sequence[int] = ()) -> tuple[Any, list[int]]:
     """A job that fails if one of `fails` is in it, and one check of which crashes on `crashes`; its sizes."""
     sizes: list[int] = []
 
-    def judge(asked: Sequence[Run]) -> BatchResults:
+    def check(asked: Sequence[Run]) -> BatchResults:
         numbers = [one.run for one in asked]
         sizes.append(len(numbers))
         if bad := set(numbers) & set(fails):
             raise AnalysisFailed(f"failed on {bad}")
         return BatchResults(dict.fromkeys(numbers, SOUND), bool(set(numbers) & set(crashes)))
 
-    return judge, sizes
+    return check, sizes
 
 
 def test_a_batch_without_errors_is_one_job() -> None:
-    judge, sizes = judging()
-    assert check_in_parts(RUNS, judge) == dict.fromkeys(range(8), SOUND)
+    check, sizes = recorded_job()
+    assert check_in_parts(RUNS, check) == dict.fromkeys(range(8), SOUND)
     assert sizes == [8]
 
 
 def test_a_run_that_fails_affects_no_other() -> None:
-    judge, sizes = judging(fails=[5])
-    answers = check_in_parts(RUNS, judge)
+    check, sizes = recorded_job(fails=[5])
+    answers = check_in_parts(RUNS, check)
     assert {run for run, answer in answers.items() if isinstance(answer, FencepostError)} == {5}
     assert list(answers) == list(range(8))
     assert sizes == [8, 4, 4, 2, 1, 1, 2]
 
 
 def test_a_crash_is_reported_only_for_the_run_that_caused_it() -> None:
-    judge, sizes = judging(crashes=[0])
-    assert check_in_parts(RUNS, judge) == dict.fromkeys(range(8), SOUND)
+    check, sizes = recorded_job(crashes=[0])
+    assert check_in_parts(RUNS, check) == dict.fromkeys(range(8), SOUND)
     assert sizes == [8, 4, 2, 1, 1, 2, 4]
 
 
 def test_no_smaller_job_is_tried_after_spark_is_gone() -> None:
-    def judge(asked: Sequence[Run]) -> BatchResults:
+    def check(asked: Sequence[Run]) -> BatchResults:
         with translate_spark_errors():
             raise ConnectionRefusedError(111, "Connection refused")
 
     with pytest.raises(EnvironmentFailure, match=r"Spark ended during the analysis.*spark\.driver\.memory"):
-        check_in_parts(RUNS, judge)
+        check_in_parts(RUNS, check)
 
 
 def test_an_ended_spark_is_no_error_of_a_history(monkeypatch: pytest.MonkeyPatch) -> None:
     stopped = Mock(**{"_jsc.sc.return_value.isStopped.return_value": True})
     monkeypatch.setattr(SparkContext, "_active_spark_context", stopped)
 
-    def judge(asked: Sequence[Run]) -> BatchResults:
+    def check(asked: Sequence[Run]) -> BatchResults:
         with translate_spark_errors():
             raise PySparkException('because the return value of "SparkContext.dagScheduler()" is null')
 
     with pytest.raises(EnvironmentFailure, match="Spark ended during the analysis"):
-        check_in_parts(RUNS, judge)
+        check_in_parts(RUNS, check)
 
 
 @pytest.mark.parametrize(

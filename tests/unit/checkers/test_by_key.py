@@ -13,7 +13,7 @@ from tests.support.micro import Row, micro_table, poll_row, send_row
 
 
 def found(kind: str, *rows: Row) -> list[Row]:
-    """What the kernel tells of a kind."""
+    """The rows that the kernel returns of one kind."""
     batches = list(by_key(deal(iter(micro_table(*rows).to_batches()))))
     return [row[kind] for batch in batches for row in batch.to_pylist() if row[kind] is not None]
 

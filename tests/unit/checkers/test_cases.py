@@ -9,6 +9,6 @@ from harness.results.verdict import CheckResult
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_case(case: Case, judged: Mapping[str, CheckResult]) -> None:
-    difference = case.differs(judged[case.name])
+def test_case(case: Case, results: Mapping[str, CheckResult]) -> None:
+    difference = case.differs(results[case.name])
     assert difference is None, difference

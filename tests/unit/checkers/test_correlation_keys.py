@@ -240,7 +240,7 @@ def an_offset_above_a_marker_alone(h: History) -> None:
 
 
 @pytest.fixture(scope="module")
-def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, CheckResult]:
+def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, CheckResult]:
     histories = []
     for run, (draw, _, topics) in enumerate(CASES.values()):
         history = History(inputs=topics)
@@ -260,17 +260,19 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
         )
         for run, _ in histories
     ]
-    told = check_runs(spark, runs)
-    return {name: told[run] for run, name in enumerate(CASES)}
+    by_run = check_runs(spark, runs)
+    return {name: by_run[run] for run, name in enumerate(CASES)}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_joined_outputs_are_checked_as_if_they_named_their_inputs(
-    name: str, judged: dict[str, CheckResult]
+    name: str, results: dict[str, CheckResult]
 ) -> None:
-    told = judged[name]
-    assert {anomaly: one.count for anomaly, one in told.anomalies.items()} == CASES[name][1], told.anomalies
-    assert all(sentence for one in told.anomalies.values() for sentence in one.sentences)
+    result = results[name]
+    assert {anomaly: one.count for anomaly, one in result.anomalies.items()} == CASES[name][1], (
+        result.anomalies
+    )
+    assert all(sentence for one in result.anomalies.values() for sentence in one.sentences)
 
 
 @pytest.mark.parametrize(
@@ -285,16 +287,16 @@ def test_joined_outputs_are_checked_as_if_they_named_their_inputs(
     ],
 )
 def test_an_example_has_the_actual_and_the_expected_output(
-    case: Callable[[History], None], anomaly: str, words: str, judged: dict[str, CheckResult]
+    case: Callable[[History], None], anomaly: str, words: str, results: dict[str, CheckResult]
 ) -> None:
-    (sentence,) = judged[case.__name__].anomalies[anomaly].sentences
+    (sentence,) = results[case.__name__].anomalies[anomaly].sentences
     assert sentence.endswith(words)
 
 
-def test_a_cause_is_named_within_one_transaction(judged: dict[str, CheckResult]) -> None:
-    told = judged[a_transaction_of_which_one_record_is_aborted.__name__].anomalies
-    assert told["offset-output-mismatch"].because == "torn-transaction"
-    assert told["torn-transaction"].because is None
+def test_a_cause_is_named_within_one_transaction(results: dict[str, CheckResult]) -> None:
+    anomalies = results[a_transaction_of_which_one_record_is_aborted.__name__].anomalies
+    assert anomalies["offset-output-mismatch"].because == "torn-transaction"
+    assert anomalies["torn-transaction"].because is None
 
 
 def test_without_expectations_there_are_no_findings(spark: SparkSession, tmp_path: Path) -> None:
@@ -303,9 +305,9 @@ def test_without_expectations_there_are_no_findings(spark: SparkSession, tmp_pat
     history.alter("expected", lambda row: None)
     folder = write_store(tmp_path / "runs", [(1, history)], log=True)
     run = StoredRun(1, folder, WALL_MS, blind=True, without_journals=True, correlated=True, had_log=True)
-    told = check_runs(spark, [run])[1]
-    assert not told.anomalies
-    assert any("expected is empty" in reason.text for reason in told.broken.values())
+    result = check_runs(spark, [run])[1]
+    assert not result.anomalies
+    assert any("expected is empty" in reason.text for reason in result.broken.values())
 
 
 def ungrouped(h: History) -> None:
@@ -332,11 +334,11 @@ def test_unprocessed_inputs_make_a_run_unknown(grouped: bool, spark: SparkSessio
         if not grouped:
             ungrouped(h)
 
-    told = one(spark, tmp_path, draw, correlated=True)
-    assert not told.anomalies
+    result = one(spark, tmp_path, draw, correlated=True)
+    assert not result.anomalies
     left = "1 input of stage s led to no output, and it is not known whether the stage has taken them"
     short = "group g of stage s has committed a/0 up to offset 1, and the last input there is at offset 1"
-    texts = [reason.text for reason in told.broken.values()]
+    texts = [reason.text for reason in result.broken.values()]
     assert texts[0] == left
     assert [text.startswith(short) for text in texts[1:]] == ([True] if grouped else [])
 
@@ -351,10 +353,10 @@ def test_a_drained_stage_without_a_group_processed_all_below_its_last_output(
         join(h)
         ungrouped(h)
 
-    told = one(spark, tmp_path, draw, correlated=True, drained=drained)
-    found = {name: one.count for name, one in told.anomalies.items()}
+    result = one(spark, tmp_path, draw, correlated=True, drained=drained)
+    found = {name: one.count for name, one in result.anomalies.items()}
     assert found == ({"lost-input": 1} if drained else {})
-    assert drained or told.broken
+    assert drained or result.broken
 
 
 def test_without_expectations_the_unchecked_anomalies_are_listed(spark: SparkSession, tmp_path: Path) -> None:
@@ -362,6 +364,6 @@ def test_without_expectations_the_unchecked_anomalies_are_listed(spark: SparkSes
         each_input_has_its_output(h)
         h.alter("expected", lambda row: None)
 
-    told = one(spark, tmp_path, draw)
-    lacking = {name for name, reason in told.not_checked.items() if reason.code == "no-expectation"}
+    result = one(spark, tmp_path, draw)
+    lacking = {name for name, reason in result.not_checked.items() if reason.code == "no-expectation"}
     assert lacking >= {"lost-input", "reprocessed-input", "phantom", "corrupt"}

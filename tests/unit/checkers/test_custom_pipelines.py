@@ -82,7 +82,7 @@ CASES: tuple[tuple[Draw, set[str], set[str]], ...] = (
 
 
 @pytest.fixture(scope="module")
-def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, CheckResult]:
+def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, CheckResult]:
     histories = []
     for run, (draw, _, _) in enumerate(CASES):
         history = History()
@@ -92,18 +92,18 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
     runs = [
         StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed_ns=0) for run in range(len(CASES))
     ]
-    told = check_runs(spark, runs)
-    return {draw.__name__: told[run] for run, (draw, _, _) in enumerate(CASES)}
+    by_run = check_runs(spark, runs)
+    return {draw.__name__: by_run[run] for run, (draw, _, _) in enumerate(CASES)}
 
 
 @pytest.mark.parametrize(("draw", "anomalies", "unknown"), CASES, ids=[draw.__name__ for draw, _, _ in CASES])
 def test_missing_evidence_makes_no_finding(
-    draw: Draw, anomalies: set[str], unknown: set[str], judged: dict[str, CheckResult]
+    draw: Draw, anomalies: set[str], unknown: set[str], results: dict[str, CheckResult]
 ) -> None:
-    told = judged[draw.__name__]
-    assert told.anomalies.keys() == anomalies, told.anomalies
-    assert told.broken.keys() == unknown, told.broken
-    assert (BY_MARKERS in told.not_checked) == (BY_MARKERS in unknown)
+    result = results[draw.__name__]
+    assert result.anomalies.keys() == anomalies, result.anomalies
+    assert result.broken.keys() == unknown, result.broken
+    assert (BY_MARKERS in result.not_checked) == (BY_MARKERS in unknown)
 
 
 def test_an_undescribed_topic_is_in_not_checked(spark: SparkSession, tmp_path: Path) -> None:
@@ -118,9 +118,9 @@ def test_an_undescribed_topic_is_in_not_checked(spark: SparkSession, tmp_path: P
         )
         for run, topics in ((1, frozenset({"a", "x"})), (2, frozenset(history.topics)))
     ]
-    told = check_runs(spark, runs)
-    assert "does not name y:" in told[1].not_checked[CONTENTS].text
-    assert CONTENTS not in told[2].not_checked
+    by_run = check_runs(spark, runs)
+    assert "does not name y:" in by_run[1].not_checked[CONTENTS].text
+    assert CONTENTS not in by_run[2].not_checked
 
 
 def last_record(committed_within: int, committed_after: int, sums: int = 2, expects: str = "") -> History:
@@ -155,11 +155,11 @@ def test_a_plain_offset_past_the_last_record_is_found(spark: SparkSession, tmp_p
     runs = [
         StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed_ns=0) for run in range(len(drawn))
     ]
-    told = check_runs(spark, runs)
-    counts = [{name: one.count for name, one in told[run].anomalies.items()} for run in range(len(drawn))]
+    by_run = check_runs(spark, runs)
+    counts = [{name: one.count for name, one in by_run[run].anomalies.items()} for run in range(len(drawn))]
     outside = {"offset-output-mismatch": 1}
     assert counts == [{}, outside, outside, {}, {}]
-    (example,) = told[2].anomalies["offset-output-mismatch"].examples
+    (example,) = by_run[2].anomalies["offset-output-mismatch"].examples
     assert (example.inputs[0].get("offset"), example.rest["why"]) == (1, OFFSETS_OUTSIDE)
     assert sentence(
         "offset-output-mismatch", with_wording("offset-output-mismatch", AnomalyFindings(1, [example]))
@@ -180,8 +180,8 @@ def test_offsets_are_compared_where_only_last_records_are_checked(
     runs = [
         StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed_ns=0) for run in range(len(drawn))
     ]
-    told = check_runs(spark, runs)
-    assert [BY_OFFSETS in told[run].not_checked for run in range(len(drawn))] == [False, True]
+    by_run = check_runs(spark, runs)
+    assert [BY_OFFSETS in by_run[run].not_checked for run in range(len(drawn))] == [False, True]
 
 
 def with_a_plain_record() -> History:
@@ -208,13 +208,13 @@ def test_a_plain_record_where_stages_write_in_transactions_is_a_mismatch(
         )
         for run, of in enumerate(topics)
     ]
-    told = check_runs(spark, runs)
-    found = [told[run.run].anomalies.get("offset-output-mismatch") for run in runs]
+    by_run = check_runs(spark, runs)
+    found = [by_run[run.run].anomalies.get("offset-output-mismatch") for run in runs]
     assert found[0] is not None and found[1:] == [None, None]
     (example,) = found[0].examples
     assert (example.first_record.get("topic"), example.rest["why"]) == ("y", IN_NO_TRANSACTION)
 
 
-def test_transactions_whose_markers_cannot_be_paired_are_counted(judged: dict[str, CheckResult]) -> None:
-    unpaired = judged[a_marker_that_the_transaction_log_does_not_account_for.__name__]
+def test_transactions_whose_markers_cannot_be_paired_are_counted(results: dict[str, CheckResult]) -> None:
+    unpaired = results[a_marker_that_the_transaction_log_does_not_account_for.__name__]
     assert unpaired.coverage["committed"] == 2

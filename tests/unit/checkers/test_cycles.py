@@ -38,10 +38,10 @@ def circles(edges: Edges, kinds: Sequence[int], vertices: Sequence[int]) -> Iter
                 yield path
 
 
-def check(made: GraphPart, told: Sequence[CycleStep]) -> None:
+def check(made: GraphPart, cycle: Sequence[CycleStep]) -> None:
     """The steps lead round in a circle, and each is an edge of its kind."""
-    assert [step.dst for step in told] == [step.src for step in (*told[1:], told[0])]
-    for step in told:
+    assert [step.dst for step in cycle] == [step.src for step in (*cycle[1:], cycle[0])]
+    for step in cycle:
         src, dst = made.edges[step.kind]
         assert (src[step.at], dst[step.at]) == (step.src, step.dst)
 
@@ -53,11 +53,11 @@ def test_a_cycle_is_a_shortest_one_and_made_of_edges(name: str) -> None:
         edges = edges_of(seed)
         made = made_of(edges)
         for component in in_full(made, graph):
-            told = shortest_cycle(made, component)
-            check(made, told)
+            cycle = shortest_cycle(made, component)
+            check(made, cycle)
             every = list(circles(edges, sorted(graph.kinds), component.vertices.tolist()))
-            assert (len(told), told[0].src) == min((len(path), path[0]) for path in every)
-            assert {step.kind for step in told} <= graph.kinds
+            assert (len(cycle), cycle[0].src) == min((len(path), path[0]) for path in every)
+            assert {step.kind for step in cycle} <= graph.kinds
             found += 1
     assert found > 5
 
@@ -79,15 +79,15 @@ def test_a_cycle_with_one_rw_edge_is_a_shortest_of_these() -> None:
         edges = edges_of(seed)
         made = made_of(edges)
         for component in in_full(made, graph_of("G-single")):
-            told = cycle_with_one_rw(made, component)
+            cycle = cycle_with_one_rw(made, component)
             lengths = with_one_rw(edges, component.vertices.tolist())
-            if not told:
+            if not cycle:
                 assert not lengths
                 none += 1
                 continue
-            check(made, told)
-            assert len(told) == min(lengths)
-            assert [step.kind for step in told].count(RW) == 1
+            check(made, cycle)
+            assert len(cycle) == min(lengths)
+            assert [step.kind for step in cycle].count(RW) == 1
             found += 1
     assert found > 5
     assert none > 0
@@ -97,7 +97,7 @@ def test_a_cycle_with_one_rw_edge_is_a_shortest_of_these() -> None:
 def test_the_cycle_does_not_depend_on_the_order_of_edges(seed: int) -> None:
     edges, rng = edges_of(seed), Random(seed)
 
-    def told() -> list[list[tuple[int, int, int]]]:
+    def all_cycles() -> list[list[tuple[int, int, int]]]:
         made = made_of(edges)
         every = [
             *(
@@ -109,10 +109,10 @@ def test_the_cycle_does_not_depend_on_the_order_of_edges(seed: int) -> None:
         ]
         return [[(step.src, step.dst, step.kind) for step in steps] for steps in every]
 
-    before = told()
+    before = all_cycles()
     for pairs in edges.values():
         rng.shuffle(pairs)
-    assert told() == before
+    assert all_cycles() == before
 
 
 def test_edges_are_ordered() -> None:
@@ -123,8 +123,8 @@ def test_edges_are_ordered() -> None:
         Random(seed).shuffle(some)
         made = part(4, wr=[(one, other) for one, other, _ in some])
         made.references[WR] = np.array([reference for *_, reference in some])
-        told = cycles._in_order(made, WR, np.arange(len(some)))
-        assert [some[at] for at in told.tolist()] == sorted(every)
+        positions = cycles._in_order(made, WR, np.arange(len(some)))
+        assert [some[at] for at in positions.tolist()] == sorted(every)
 
 
 def test_a_search_ends_after_its_limit_if_it_has_a_cycle(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ LAGGING = [
 ]  # fmt: skip
 
 
-def judged(spark: SparkSession, micro: list[dict[str, object]], names: dict[int, str]) -> CheckResult:
+def check_one(spark: SparkSession, micro: list[dict[str, object]], names: dict[int, str]) -> CheckResult:
     ops = [
         {"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1}
         for op in sorted({row["op"] for row in micro})
@@ -37,18 +37,20 @@ def judged(spark: SparkSession, micro: list[dict[str, object]], names: dict[int,
 
 def test_a_search_in_parts_is_in_not_checked(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     names = {graph.name for graph in GRAPHS}
-    assert not names & judged(spark, LAGGING, {}).not_checked.keys()
+    assert not names & check_one(spark, LAGGING, {}).not_checked.keys()
     monkeypatch.setattr("checkers.external.graph.make.LARGEST_LINES", 10)
-    said = judged(spark, LAGGING, {})
+    result = check_one(spark, LAGGING, {})
     partly = {graph.name for graph in GRAPHS if RW in graph.kinds}
-    assert {name for name, reason in said.not_checked.items() if reason == TOO_LARGE} == partly
-    assert "G1c" in said.anomalies
+    assert {name for name, reason in result.not_checked.items() if reason == TOO_LARGE} == partly
+    assert "G1c" in result.anomalies
 
 
 @pytest.mark.parametrize("number", [NAMES_FROM, NAMES_FROM + 9])
 def test_a_value_is_shown_as_it_was_written(spark: SparkSession, number: int) -> None:
-    said = judged(spark, [poll_row(2, number, 0), send_row(4, 3, 1), poll_row(6, 3, 1)], {number: "seven"})
-    assert said.anomalies["phantom"].examples[0].first_record.get("value") == "seven"
+    result = check_one(
+        spark, [poll_row(2, number, 0), send_row(4, 3, 1), poll_row(6, 3, 1)], {number: "seven"}
+    )
+    assert result.anomalies["phantom"].examples[0].first_record.get("value") == "seven"
 
 
 def without_reads(spark: SparkSession, kinds: dict[int, list[str]]) -> list[str]:
@@ -59,30 +61,34 @@ def without_reads(spark: SparkSession, kinds: dict[int, list[str]]) -> list[str]
         for n, f in enumerate(names)
     ]
     tables = (pa.Table.from_pylist(ops, OPS), micro_table().drop(["committed"]), NAMES.empty_table())
-    said = check_histories(*(SparkTable(spark.createDataFrame(one)) for one in tables), list(kinds))
-    return [one.broken[ReasonCode.NOTHING_READ].text for one in said.values() if isinstance(one, CheckResult)]
+    by_run = check_histories(*(SparkTable(spark.createDataFrame(one)) for one in tables), list(kinds))
+    return [
+        one.broken[ReasonCode.NOTHING_READ].text for one in by_run.values() if isinstance(one, CheckResult)
+    ]
 
 
 def test_without_reads_the_kinds_of_ignored_operations_are_named(spark: SparkSession) -> None:
     bank = ["transfer"] * 3 + ["read"] * 1_200
     many = [f"kind-{n}" for n in range(30) for _ in range(30 - n)]
     strange = ["\x1b[31m" + "x" * 500]
-    told = without_reads(
+    reasons = without_reads(
         spark, {0: bank, 1: ["poll", "write", "cas", "cas"], 2: ["poll"], 3: many, 4: strange}
     )
     nothing = "no ok operation received a record: nothing was read"
-    judges = "Fencepost checks send, poll and txn"
-    assert told[:3] == [
-        f"{nothing}; its operations were passed over: 1,200 read, 3 transfer; {judges}",
-        f"{nothing}; of its 4 operations 3 were passed over: 2 cas, 1 write; {judges}",
+    checked = "Fencepost checks send, poll and txn"
+    assert reasons[:3] == [
+        f"{nothing}; its operations were passed over: 1,200 read, 3 transfer; {checked}",
+        f"{nothing}; of its 4 operations 3 were passed over: 2 cas, 1 write; {checked}",
         nothing,
     ]
-    assert "its operations were passed over: 30 kind-0, 29 kind-1, " in told[3]
-    assert ", and 300 of other kinds; " in told[3]
-    assert "1 \\x1b[31mxxx" in told[4] and len(told[4]) < 400
+    assert "its operations were passed over: 30 kind-0, 29 kind-1, " in reasons[3]
+    assert ", and 300 of other kinds; " in reasons[3]
+    assert "1 \\x1b[31mxxx" in reasons[4] and len(reasons[4]) < 400
 
 
 def test_a_cycle_names_the_last_record_of_all(spark: SparkSession) -> None:
-    said = judged(spark, [send_row(5, 1, 0), send_row(6, 2, 1), poll_row(6, 1, 0), poll_row(5, 2, 1)], {})
+    result = check_one(
+        spark, [send_row(5, 1, 0), send_row(6, 2, 1), poll_row(6, 1, 0), poll_row(5, 2, 1)], {}
+    )
     steps = ["T6 read 1 from 7, which T5 wrote", "T5 read 2 from 7, which T6 wrote"]
-    assert said.anomalies["G1c"].examples[0].rest["steps"] == steps
+    assert result.anomalies["G1c"].examples[0].rest["steps"] == steps

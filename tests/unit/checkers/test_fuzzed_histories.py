@@ -27,10 +27,10 @@ def write_mangled(folder: Path, count: int, seed: int) -> list[Path]:
     return paths
 
 
-def judge_all(spark: SparkSession, paths: list[Path]) -> tuple[int, int]:
+def check_all(spark: SparkSession, paths: list[Path]) -> tuple[int, int]:
     """The number of verdicts and the number of errors. Each history has one of them, and no check crashed."""
     answers = check_history_files(spark, paths, frozenset())
-    judged = [answer for answer in answers if isinstance(answer, Verdict)]
+    verdicts = [answer for answer in answers if isinstance(answer, Verdict)]
     for path, answer in zip(paths, answers, strict=True):
         if isinstance(answer, Verdict):
             assert not [reason for reason in answer.unknown_because if reason.code == "check-crashed"], (
@@ -39,12 +39,12 @@ def judge_all(spark: SparkSession, paths: list[Path]) -> tuple[int, int]:
             )
         else:
             assert isinstance(answer, UnreadableInput) and "line " in str(answer), (path, answer)
-    return len(judged), len(paths) - len(judged)
+    return len(verdicts), len(paths) - len(verdicts)
 
 
 @pytest.mark.parametrize("seed", [1])
 def test_a_nonsensical_history_gets_a_verdict_or_a_reason(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
-    judged, errors = judge_all(spark, write_mangled(tmp_path, 120, seed))
-    assert judged >= 20 and errors >= 20
+    verdicts, errors = check_all(spark, write_mangled(tmp_path, 120, seed))
+    assert verdicts >= 20 and errors >= 20

@@ -98,7 +98,7 @@ def test_an_edge_is_inside_only_if_both_its_ends_are_in_one_interval() -> None:
     assert (kept.record.tolist(), group.tolist()) == ([0, 1, 5], [0, 0, 1])
 
 
-def told_of(spark: SparkSession, ops: list[dict[str, object]], micro: pa.Table) -> ExternalTables:
+def external_tables(spark: SparkSession, ops: list[dict[str, object]], micro: pa.Table) -> ExternalTables:
     operations = SparkTable(spark.createDataFrame(pa.Table.from_pylist(ops, OPS)))
     return make_external(
         operations, SparkTable(spark.createDataFrame(micro)), count_operations(operations), 1
@@ -111,8 +111,8 @@ def cycles_of(spark: SparkSession, *micro: Row) -> tuple[list[str], Mapping[int,
         {"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1}
         for op in sorted({row["op"] for row in micro})
     ]
-    told = told_of(spark, ops, micro_table(*micro).drop(["committed"]))
-    return [row.anomaly for row in told.components.collect()], told.too_large
+    tables = external_tables(spark, ops, micro_table(*micro).drop(["committed"]))
+    return [row.anomaly for row in tables.components.collect()], tables.too_large
 
 
 def circle(one: int, other: int) -> list[Row]:
@@ -160,26 +160,28 @@ def test_remarkable_records_do_not_depend_on_their_number(
 ) -> None:
     monkeypatch.setattr("checkers.external.tables.FEW_HERE", few)
     micro = [send_row(op, op, op, FAIL) for op in (2, 4, 6)]  # a row of each, and one that counts them
-    told = told_of(spark, [], micro_table(*micro, poll_row(8, 4, 4)).drop(["committed"]))
-    assert sorted(told.steps.toArrow()["op"].to_pylist()) == [2, 4, 6, 8]
-    assert [(row.records, row.read) for row in told.counted.collect()] == [(3, 1)]
+    tables = external_tables(spark, [], micro_table(*micro, poll_row(8, 4, 4)).drop(["committed"]))
+    assert sorted(tables.steps.toArrow()["op"].to_pylist()) == [2, 4, 6, 8]
+    assert [(row.records, row.read) for row in tables.counted.collect()] == [(3, 1)]
 
 
-def judged_with(spark: SparkSession, outcome: int, *ops: int) -> None:
+def components_with(spark: SparkSession, outcome: int, *ops: int) -> None:
     """Two operations, each of which reads a record of the other. The table of operations has only `ops`."""
     micro = micro_table(
         send_row(5, 1, 0), send_row(6, 2, 1, outcome), poll_row(6, 1, 0), poll_row(5, 2, 1)
     ).drop(["committed"])
-    told = [{"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1} for op in ops]
-    _ = told_of(spark, told, micro).components
+    operations = [
+        {"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1} for op in ops
+    ]
+    _ = external_tables(spark, operations, micro).components
 
 
 @pytest.mark.parametrize("ops", [(), (5,)])
 def test_an_operation_in_only_one_table_fails_the_job(spark: SparkSession, ops: tuple[int, ...]) -> None:
     with pytest.raises(SPARK_ERRORS, match="the table ops has no operation"):
-        judged_with(spark, OK, *ops)
+        components_with(spark, OK, *ops)
 
 
 def test_an_outcome_in_only_one_table_fails_the_job(spark: SparkSession) -> None:
     with pytest.raises(SPARK_ERRORS, match="does not know the outcome of operation 6"):
-        judged_with(spark, INFO, 5, 6)
+        components_with(spark, INFO, 5, 6)

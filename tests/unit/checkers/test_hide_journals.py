@@ -17,7 +17,7 @@ DIFFER = {
     # Outputs whose offsets stand in no transaction are a mismatch: in a whole log nobody has to name them.
     "missing_offsets_are_lost_although_a_plain_commit_names_no_operation": "offset-output-mismatch",
     "offsets_gone_from_a_log_that_names_an_operation_of_no_transaction_are_none": "offset-output-mismatch",
-    "missing_offsets_are_no_finding_beside_an_unnamed_transaction": "offset-output-mismatch",
+    "missing_offsets_are_no_finding_if_a_transaction_is_unnamed": "offset-output-mismatch",
     # Nobody says where a group began: it is taken to owe everything, for it is up before the first input.
     "an_input_before_the_first_position_of_the_group_is_not_lost": "lost-input",
     "a_beginning_at_no_known_position_is_none": "lost-input",
@@ -38,8 +38,8 @@ DIFFER = {
 def blind(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, CheckResult]:
     """The result of each case without its journals, by name."""
     runs = [replace(run, blind=True) for run in store(tmp_path_factory.mktemp("store"))]
-    judgements = check_runs(spark, runs)
-    return {case.name: judgements[run] for run, case in enumerate(CASES)}
+    by_run = check_runs(spark, runs)
+    return {case.name: by_run[run] for run, case in enumerate(CASES)}
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])

@@ -179,12 +179,12 @@ def test_two_records_at_one_position_have_no_order(spark: SparkSession, tmp_path
     tables = _sound()
     tables["micro"] += [_micro(2, 3, 0, n=4), _micro(6, 3, 2, True, n=2)]  # of several sends
     sound = _write(tmp_path / "sound", tables)
-    place = tables["micro"][[0, 2, 5][number]]
-    tables["micro"].append(place | {"value": 4 if number else place["value"], "offset": 4})
-    told = check_history_files(spark, [sound, _write(tmp_path / "wrong", tables)], frozenset())
-    assert isinstance(told[0], Verdict) and told[0].valid is Validity.VALID
-    assert isinstance(told[1], UnreadableInput) and "two records of one key at the same position" in str(
-        told[1]
+    original = tables["micro"][[0, 2, 5][number]]
+    tables["micro"].append(original | {"value": 4 if number else original["value"], "offset": 4})
+    answers = check_history_files(spark, [sound, _write(tmp_path / "wrong", tables)], frozenset())
+    assert isinstance(answers[0], Verdict) and answers[0].valid is Validity.VALID
+    assert isinstance(answers[1], UnreadableInput) and "two records of one key at the same position" in str(
+        answers[1]
     )
 
 
@@ -199,10 +199,10 @@ def test_a_contradictory_history_stops_no_other(spark: SparkSession, tmp_path: P
         _write(tmp_path / name, tables)
         for name, tables in (("a", _sound()), ("b", contradictory), ("c", unnamed), ("d", _sound()))
     ]
-    text = tmp_path / "e.jsonl"  # beside tables that are read where they lie
+    text = tmp_path / "e.jsonl"  # among tables that Spark reads in their folders
     text.write_text(to_jsonl(random_history(Random(3), 30, set())))
-    first, second, third, last, told = check_history_files(spark, [*folders, text], frozenset())
-    assert all(isinstance(one, Verdict) and one.valid is Validity.VALID for one in (first, last, told))
+    first, second, third, last, from_text = check_history_files(spark, [*folders, text], frozenset())
+    assert all(isinstance(one, Verdict) and one.valid is Validity.VALID for one in (first, last, from_text))
     assert isinstance(second, UnreadableInput) and "b: micro.parquet has records of" in str(second)
     assert isinstance(third, UnreadableInput) and 'names.parquet has a text that is no JSON: "{no"' in str(
         third

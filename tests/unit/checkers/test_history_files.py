@@ -40,7 +40,7 @@ GOOD = [
 ]
 
 
-SILENT = [
+WITHOUT_VALUES = [
     e(0, "invoke", [send(1), ["poll"], send(2)]),
     e(1, "invoke", [send(3)]),
     e(0, "info", None),
@@ -108,8 +108,8 @@ def runs(folder: Path) -> Mapping[str, int]:
         "packed.jsonl": gzip.compress(jsonl(GOOD)),
         "below.jsonl": jsonl(BELOW),
         "spaced.jsonl": b"\r\n\n" + jsonl(GOOD).replace(b"\n", b"\r\n \n"),
-        "silent.jsonl": jsonl(SILENT),
-        "silent.json.gz": gzip.compress(jsonl(SILENT)),
+        "without-values.jsonl": jsonl(WITHOUT_VALUES),
+        "without-values.json.gz": gzip.compress(jsonl(WITHOUT_VALUES)),
         "own.edn": edn,
         "own.edn.gz": gzip.compress(edn),
         "empty.jsonl": b"",
@@ -169,7 +169,7 @@ def test_operations_are_invocations_with_their_completions(rows: Callable[..., l
     assert rows("micro", name) == MICRO_OF_GOOD
 
 
-@pytest.mark.parametrize("name", ["silent.jsonl", "silent.json.gz"])
+@pytest.mark.parametrize("name", ["without-values.jsonl", "without-values.json.gz"])
 def test_sends_that_a_completion_omits_are_taken_from_its_invocation(
     rows: Callable[..., list[tuple]], name: str
 ):

@@ -29,16 +29,16 @@ from tests.support.micro import micro_table, poll_row, send_row
 @pytest.fixture(scope="module")
 def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Histories, Path]:
     """A history as it was read from its lines, and a folder of its tables."""
-    place = tmp_path_factory.mktemp("with [odd] {name}*")
-    (place / "h.jsonl").write_text(to_jsonl(random_history(Random(5), 40, {"duplicate"})))
-    read = read_histories(spark, [HistoryFile(3, place / "h.jsonl")])
-    (place / "tables").mkdir()
+    folder = tmp_path_factory.mktemp("with [odd] {name}*")
+    (folder / "h.jsonl").write_text(to_jsonl(random_history(Random(5), 40, {"duplicate"})))
+    read = read_histories(spark, [HistoryFile(3, folder / "h.jsonl")])
+    (folder / "tables").mkdir()
     for name, schema in TABLES.items():
         rows = getattr(read, name).frame().toArrow().cast(schema)
-        pq.write_table(rows, place / "tables" / f"{name}.parquet")
-    shutil.copytree(place / "tables", place / "parts")
+        pq.write_table(rows, folder / "tables" / f"{name}.parquet")
+    shutil.copytree(folder / "tables", folder / "parts")
     for name in TABLES:
-        one = place / "parts" / f"{name}.parquet"
+        one = folder / "parts" / f"{name}.parquet"
         whole = pq.read_table(one)
         one.unlink()
         one.mkdir()
@@ -46,7 +46,7 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tu
             pq.write_table(
                 whole.slice(start, None if part else whole.num_rows // 2), one / f"part-{part}.parquet"
             )
-    return read, place
+    return read, folder
 
 
 def rows(read: Histories, name: str, run: int) -> list[str]:
@@ -56,12 +56,12 @@ def rows(read: Histories, name: str, run: int) -> list[str]:
 
 
 def test_a_folder_is_read_wherever_it_lies(spark: SparkSession, written: tuple[Histories, Path]) -> None:
-    lines, place = written
+    lines, folder = written
     forms: Mapping[int, Path | Url] = {
-        7: place / "tables",
-        8: Url(f"file://{place}/tables/"),
-        9: place / "parts",
-        10: Url(f"file://{place}/parts"),
+        7: folder / "tables",
+        8: Url(f"file://{folder}/tables/"),
+        9: folder / "parts",
+        10: Url(f"file://{folder}/parts"),
     }
     read = read_folders(spark, [HistoryFile(run, path) for run, path in forms.items()])
     assert not read.errors
@@ -73,9 +73,9 @@ def test_a_folder_is_read_wherever_it_lies(spark: SparkSession, written: tuple[H
 def test_an_error_in_a_folder_is_reported_and_stops_no_other(
     spark: SparkSession, written: tuple[Histories, Path], tmp_path: Path
 ) -> None:
-    _, place = written
+    _, folder = written
     for name in ("lacking", "other", "no-parquet"):
-        shutil.copytree(place / "tables", tmp_path / name)
+        shutil.copytree(folder / "tables", tmp_path / name)
     (tmp_path / "lacking" / "ops.parquet").unlink()
     (tmp_path / "no-parquet" / "ops.parquet").write_bytes(b"PAR1 and nothing else PAR1")
     pq.write_table(pa.table({"run": [1]}), tmp_path / "other" / "ops.parquet")
@@ -84,16 +84,18 @@ def test_an_error_in_a_folder_is_reported_and_stops_no_other(
         2: ("other", "does not have the expected columns"),
         3: ("no-parquet", "cannot be read"),
     }
-    asked = [HistoryFile(run, tmp_path / name) for run, (name, _) in wrong.items()]
-    asked += [HistoryFile(10 + run, Url(f"file://{tmp_path}/{name}")) for run, (name, _) in wrong.items()]
-    asked += [HistoryFile(0, place / "tables"), HistoryFile(20, Url("nofs://bucket/history"))]
-    read = read_folders(spark, asked)
+    history_files = [HistoryFile(run, tmp_path / name) for run, (name, _) in wrong.items()]
+    history_files += [
+        HistoryFile(10 + run, Url(f"file://{tmp_path}/{name}")) for run, (name, _) in wrong.items()
+    ]
+    history_files += [HistoryFile(0, folder / "tables"), HistoryFile(20, Url("nofs://bucket/history"))]
+    read = read_folders(spark, history_files)
     assert set(read.errors) == {1, 2, 3, 11, 12, 13, 20}
     for run, (name, words) in wrong.items():
         for number in (run, 10 + run):
-            told = str(read.errors[number])
-            assert f"{tmp_path}/{name}/ops.parquet" in told and words in told, told
-            assert "\n" not in told
+            message = str(read.errors[number])
+            assert f"{tmp_path}/{name}/ops.parquet" in message and words in message, message
+            assert "\n" not in message
     assert "No FileSystem for scheme" in str(read.errors[20])
     assert {row.run for row in read.ops.frame().select("run").distinct().collect()} == {0}
 
@@ -152,9 +154,9 @@ def test_a_file_of_one_row_group_is_shared_out(spark: SparkSession, tmp_path: Pa
     shared = FileTable(spark, MICRO, [(0, tmp_path / "micro.parquet")]).in_tasks(
         numbered, form, ["run", "op"]
     )
-    told = shared.toArrow()
-    assert sorted(told["run"].to_pylist()) == list(range(41))
-    assert len(told["task"].unique()) == spark.sparkContext.defaultParallelism > 1
+    table = shared.toArrow()
+    assert sorted(table["run"].to_pylist()) == list(range(41))
+    assert len(table["task"].unique()) == spark.sparkContext.defaultParallelism > 1
 
 
 @pytest.mark.parametrize("damaged", ["ops", "micro"])

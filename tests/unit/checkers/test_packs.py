@@ -66,16 +66,16 @@ def a_pack(seed: int) -> Pack:
     return make_pack(rows, make_records(rows))
 
 
-def told(pack: Pack) -> Counter[tuple[object, ...]]:
+def contents(pack: Pack) -> Counter[tuple[object, ...]]:
     """All results of a pack: its edges with their records and next versions, and the reads."""
-    said: Counter[tuple[object, ...]] = Counter()
+    counts: Counter[tuple[object, ...]] = Counter()
     for kind, edges in edges_of(pack).items():
         for src, dst, at in zip(edges.src, edges.dst, edges.record, strict=True):
             following = pack.value[at + 1] if pack.flags[at] & FOLLOWED else None
-            said[kind, src, dst, pack.key[at], pack.value[at], pack.offset[at], following] += 1
+            counts[kind, src, dst, pack.key[at], pack.value[at], pack.offset[at], following] += 1
     for at in np.flatnonzero(pack.flags & READ):
-        said["read", pack.writer[at], pack.key[at], pack.value[at], pack.offset[at]] += 1
-    return said
+        counts["read", pack.writer[at], pack.key[at], pack.value[at], pack.offset[at]] += 1
+    return counts
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -83,10 +83,10 @@ def test_the_parts_of_a_pack_have_the_same_edges_as_the_pack(
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     whole = a_pack(seed)
-    assert {kind for kind, *_ in told(whole)} == {WR, WW, RW, "read"}
+    assert {kind for kind, *_ in contents(whole)} == {WR, WW, RW, "read"}
     assert len(list(cut(whole))) == 1
     for most in (1, 2, 3, 7):
         monkeypatch.setattr(packs, "PACKED", most)
         parts = list(cut(whole))
         assert len(parts) > 2
-        assert sum(map(told, parts), Counter()) == told(whole)
+        assert sum(map(contents, parts), Counter()) == contents(whole)

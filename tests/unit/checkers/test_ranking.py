@@ -28,14 +28,14 @@ def frame_of(spark: SparkSession, rows: list[Row]) -> DataFrame:
 
 def test_one_finding_of_each_operation_comes_before_any_second_one() -> None:
     rows = [finding("duplicate", 3, 8), finding("duplicate", 1, 9), finding("duplicate", 2, 9)]
-    told = first_of_few(rows, 2)[1, "duplicate", False]
-    assert (told.count, [example.facts["at"] for example in told.examples]) == (3, [1, 3])
+    findings = first_of_few(rows, 2)[1, "duplicate", False]
+    assert (findings.count, [example.facts["at"] for example in findings.examples]) == (3, [1, 3])
 
 
 def test_findings_without_an_operation_count_by_their_position() -> None:
     rows = [finding("unseen", 1, 9), finding("unseen", 1), finding("unseen", 1, also=1), finding("unseen", 5)]
-    told = first_of_few(rows, 3)[1, "unseen", False]
-    assert [(example.facts["at"], example.facts["also"]) for example in told.examples] == [
+    findings = first_of_few(rows, 3)[1, "unseen", False]
+    assert [(example.facts["at"], example.facts["also"]) for example in findings.examples] == [
         (1, 0),
         (1, 0),
         (5, 0),
@@ -54,7 +54,7 @@ def test_an_unknown_operation_and_one_of_another_run_cause_nothing() -> None:
 
 
 def findings(seed: int) -> list[Row]:
-    """Of two runs and three anomalies; many share operations or places, some have none."""
+    """Findings of two runs and three anomalies. Many share an operation or a position; some have no operation."""
     rng = Random(seed)
     return [
         finding(

@@ -45,7 +45,7 @@ def by_spark(s: Sources) -> Tally:
     )
 
 
-def told(counts: Tally) -> Mapping[str, Any]:
+def without_zeros(counts: Tally) -> Mapping[str, Any]:
     """Without the names of counts that are 0."""
 
     def stripped(found: Any) -> Any:
@@ -62,8 +62,8 @@ def test_counts_of_all_cases_equal_those_of_spark(
 ) -> None:
     monkeypatch.setattr(reading, "INLINE_ROWS", at_most)
     s = read_sources(spark, store(tmp_path))
-    counts = told(count_recorded(s))
-    assert counts == told(by_spark(s))
+    counts = without_zeros(count_recorded(s))
+    assert counts == without_zeros(by_spark(s))
     assert {name for _, name in counts["counts"]} == {
         *("ops", "sends", "claims", "assignments", "expected", "ended", "transactions", "offsets"),
         *("due", "sums"),
@@ -107,7 +107,7 @@ def test_counts_of_missing_values_equal_those_of_spark(spark: SparkSession) -> N
     more = {"expected": expected, "stages": stages, "offsets": offsets, "transactions": transactions}
     s = {**empty, **{name: local_table(spark, table) for name, table in more.items()}}
     counts = count_recorded(s)
-    assert told(counts) == told(by_spark(s))
+    assert without_zeros(counts) == without_zeros(by_spark(s))
     assert counts.texts(1, "named") == {"x": {"rows": 1}, None: {"rows": 1}, "y": {"rows": 1}}
     assert counts.of(1, "offsets") == {"within": 2, "unnamed": 1, "outside": 1, "rows": 6}
 

@@ -8,11 +8,11 @@ REFUSED = {"__transaction_state": "ACLs keep it", "__consumer_offsets": "ACLs ke
 
 def facts(*logged: str) -> EvidenceCounts:
     """A run with these logs."""
-    told = EvidenceCounts()
+    counts = EvidenceCounts()
     for tp, topic in enumerate(("in", "__transaction_state", "__consumer_offsets")):
         row = {"topic": topic, "partition": 0, "internal": topic != "in", "logged": topic in logged}
-        told.partitions[tp] = {**row, "followers": 0}
-    return told
+        counts.partitions[tp] = {**row, "followers": 0}
+    return counts
 
 
 def test_the_reason_of_a_refused_log_names_the_acl() -> None:

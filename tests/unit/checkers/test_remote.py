@@ -37,10 +37,10 @@ def test_a_master_that_listens_gives_our_address() -> None:
         )  # the first may be the standby
 
 
-@pytest.mark.parametrize("place", ["127.0.0.1:1", "no-such-host.invalid:7077", "127.0.0.1:99999"])
-def test_a_missing_master_is_one_sentence(place: str) -> None:
-    with pytest.raises(EnvironmentFailure, match=rf"no Spark master answers at spark://{place} \(.+\)"):
-        reach_master(f"spark://{place}")
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "no-such-host.invalid:7077", "127.0.0.1:99999"])
+def test_a_missing_master_is_one_sentence(address: str) -> None:
+    with pytest.raises(EnvironmentFailure, match=rf"no Spark master answers at spark://{address} \(.+\)"):
+        reach_master(f"spark://{address}")
 
 
 @pytest.mark.parametrize("master", ["local[2]", "yarn", "k8s://https://here:6443"])
@@ -71,10 +71,10 @@ def test_the_packed_code_is_enough_for_a_task(tmp_path: Path) -> None:
         "import checkers.spark.remote, checkers.external.source\n"
         "print(checkers.__file__, *checkers.spark.remote.missing_modules(sys.argv[2:], [0]))"
     )
-    told = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-I", "-c", code, sent, *TASK_MODULES], capture_output=True, text=True, check=True
     )
-    assert told.stdout.strip() == f"{sent}/checkers/__init__.py"
+    assert completed.stdout.strip() == f"{sent}/checkers/__init__.py"
 
 
 def test_missing_modules_of_a_worker_are_named() -> None:

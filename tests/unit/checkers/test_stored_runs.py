@@ -1,4 +1,4 @@
-"""Checks of stored runs: crashes, damaged tables, examples, and runs beside other runs."""
+"""Checks of stored runs: crashes, damaged tables, examples, and several runs in one check."""
 
 import shutil
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from checkers.checker import Checker
-from checkers.checking import stored_runs as judging
+from checkers.checking import stored_runs
 from checkers.checking.stored_runs import StoredRun, check_each_run, check_runs
 from checkers.checking.valid_run import write_valid_run
 from checkers.findings.rules import Rule, Suspect
@@ -76,21 +76,21 @@ def taken_twice(folder: Path, run: int) -> Path:
 def test_a_crashed_checker_is_reported_and_the_others_count(
     spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = tuple(c for c in judging.STORE_CHECKERS if c.module in ("reprocessed_input", "lost_write"))
-    monkeypatch.setattr(judging, "STORE_CHECKERS", (Crashing("no_such_anomaly"), *few))
-    judgement = check_runs(spark, [StoredRun(3, wrong)])[3]
-    assert "out of cheese" in judgement.broken["no-such-anomaly"].text
-    assert judgement.anomalies["reprocessed-input"].count == 1
+    few = tuple(c for c in stored_runs.STORE_CHECKERS if c.module in ("reprocessed_input", "lost_write"))
+    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", (Crashing("no_such_anomaly"), *few))
+    result = check_runs(spark, [StoredRun(3, wrong)])[3]
+    assert "out of cheese" in result.broken["no-such-anomaly"].text
+    assert result.anomalies["reprocessed-input"].count == 1
 
 
 def test_a_crashed_condition_is_reported_for_its_checker(
     spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = tuple(c for c in judging.STORE_CHECKERS if c.module in ("reprocessed_input", "unseen"))
-    monkeypatch.setattr(judging, "STORE_CHECKERS", (WithCrashingSuspects("no_such_anomaly"), *few))
-    judgement = check_runs(spark, [StoredRun(3, wrong)])[3]
-    assert "out of cheese" in judgement.broken["no-such-anomaly"].text
-    assert judgement.anomalies["reprocessed-input"].count == 1
+    few = tuple(c for c in stored_runs.STORE_CHECKERS if c.module in ("reprocessed_input", "unseen"))
+    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", (WithCrashingSuspects("no_such_anomaly"), *few))
+    result = check_runs(spark, [StoredRun(3, wrong)])[3]
+    assert "out of cheese" in result.broken["no-such-anomaly"].text
+    assert result.anomalies["reprocessed-input"].count == 1
 
 
 def test_a_table_that_cannot_be_made_is_no_checkers_crash(
@@ -108,19 +108,19 @@ def test_a_table_that_cannot_be_made_is_no_checkers_crash(
 def test_only_permitted_anomalies_are_allowed(
     spark: SparkSession, wrong: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = tuple(c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input")
-    monkeypatch.setattr(judging, "STORE_CHECKERS", few)
+    few = tuple(c for c in stored_runs.STORE_CHECKERS if c.module == "reprocessed_input")
+    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", few)
     permits = {"reprocessed-input": "the workload"}
     runs = [StoredRun(3, wrong), StoredRun(4, taken_twice(tmp_path / "permitted", 4), allowed=permits)]
-    found = [judgement.anomalies["reprocessed-input"] for judgement in check_runs(spark, runs).values()]
+    found = [result.anomalies["reprocessed-input"] for result in check_runs(spark, runs).values()]
     assert [(one.allowed, one.allowed_by) for one in found] == [(False, None), (True, "the workload")]
 
 
 def test_an_example_has_the_fate_of_a_record(
     spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = tuple(c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input")
-    monkeypatch.setattr(judging, "STORE_CHECKERS", few)
+    few = tuple(c for c in stored_runs.STORE_CHECKERS if c.module == "reprocessed_input")
+    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", few)
     (example,) = (
         check_runs(spark, [StoredRun(3, wrong)])[3].anomalies["reprocessed-input"].as_json()["examples"]
     )
@@ -158,23 +158,23 @@ def test_a_missing_or_damaged_table_is_named(spark: SparkSession, wrong: Path, d
 def test_a_run_with_a_damaged_page_affects_no_other_run(
     spark: SparkSession, wrong: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = [c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input"]
-    monkeypatch.setattr(judging, "STORE_CHECKERS", few)
+    few = [c for c in stored_runs.STORE_CHECKERS if c.module == "reprocessed_input"]
+    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", few)
     page = taken_twice(tmp_path / "damaged", 4) / "history" / "sends.parquet"
     body = page.read_bytes()
     page.write_bytes(body[:4] + b"\xff" * 60 + body[64:])  # the footer stays whole
-    judged = check_each_run(spark, [StoredRun(4, tmp_path / "damaged"), StoredRun(3, wrong)])
-    assert isinstance(judged[4], UnreadableInput)
-    assert str(page) in str(judged[4])
-    assert isinstance(judged[3], CheckResult)
-    assert judged[3].anomalies["reprocessed-input"].count == 1
+    answers = check_each_run(spark, [StoredRun(4, tmp_path / "damaged"), StoredRun(3, wrong)])
+    assert isinstance(answers[4], UnreadableInput)
+    assert str(page) in str(answers[4])
+    assert isinstance(answers[3], CheckResult)
+    assert answers[3].anomalies["reprocessed-input"].count == 1
 
 
 def test_a_check_that_crashes_on_one_run_is_reported_for_that_run_only(
     spark: SparkSession, wrong: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = [c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input"]
-    monkeypatch.setattr(judging, "STORE_CHECKERS", (CrashingOnRunFour("no_such_anomaly"), *few))
+    few = [c for c in stored_runs.STORE_CHECKERS if c.module == "reprocessed_input"]
+    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", (CrashingOnRunFour("no_such_anomaly"), *few))
     runs = [StoredRun(4, taken_twice(tmp_path / "four", 4)), StoredRun(3, wrong)]
     four, three = check_each_run(spark, runs).values()
     assert isinstance(four, CheckResult) and isinstance(three, CheckResult)
@@ -186,16 +186,16 @@ def test_a_check_that_crashes_on_one_run_is_reported_for_that_run_only(
 def test_empty_tables_of_a_run_do_not_change_later_runs(spark: SparkSession, tmp_path: Path) -> None:
     empty = [StoredRun(run, write_store(tmp_path / str(run), [(run, History())], log=True)) for run in (1, 2)]
     run = StoredRun(3, taken_twice(tmp_path / "3", 3))
-    judgement = check_runs(spark, [*empty, run])[3]
-    assert judgement == check_runs(spark, [run])[3]
-    assert judgement.anomalies["reprocessed-input"].count == 1
+    result = check_runs(spark, [*empty, run])[3]
+    assert result == check_runs(spark, [run])[3]
+    assert result.anomalies["reprocessed-input"].count == 1
 
 
 def test_a_folder_name_is_not_a_pattern(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = [c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input"]
-    monkeypatch.setattr(judging, "STORE_CHECKERS", few)
+    few = [c for c in stored_runs.STORE_CHECKERS if c.module == "reprocessed_input"]
+    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", few)
     odd = taken_twice(tmp_path / "z[1]{a,b}*?", 3)
     h = History()
     h.feed(1)
@@ -206,8 +206,8 @@ def test_a_folder_name_is_not_a_pattern(
 def test_stored_logs_that_are_missing_make_a_run_unknown(
     spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = [c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input"]
-    monkeypatch.setattr(judging, "STORE_CHECKERS", few)
+    few = [c for c in stored_runs.STORE_CHECKERS if c.module == "reprocessed_input"]
+    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", few)
     shutil.rmtree(wrong / "log")
     broken = check_runs(spark, [StoredRun(3, wrong, had_log=True)])[3].broken
     assert "log of __transaction_state" in broken
@@ -223,19 +223,19 @@ def test_tables_are_freed_after_a_check(
         return set(dict(spark.sparkContext._jsc.getPersistentRDDs()))
 
     before, seen = kept(), []
-    making = judging.make_tables
+    making = stored_runs.make_tables
 
     def looking(sources: Sources) -> Tables:
         tables = making(sources)
         seen.append(kept() - before)
         return tables
 
-    monkeypatch.setattr(judging, "make_tables", looking)
+    monkeypatch.setattr(stored_runs, "make_tables", looking)
     run = StoredRun(3, wrong)
     check_runs(spark, [run])
     assert seen[0]
     assert kept() <= before  # Spark may free older ones meanwhile
-    monkeypatch.setattr(judging, "run_checkers", _failing)
+    monkeypatch.setattr(stored_runs, "run_checkers", _failing)
     with pytest.raises(LookupError):
         check_runs(spark, [run])
     assert seen[1]
@@ -256,7 +256,7 @@ def _torn(h: History) -> None:
     h.alter("transactions", lambda row: row | {"state": row["state"].replace("Commit", "Abort")})
 
 
-def test_a_verdict_does_not_depend_on_the_runs_beside_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_verdict_does_not_depend_on_other_runs(spark: SparkSession, tmp_path: Path) -> None:
     """Check each run alone, together with a run without journals, and together with all others."""
     runs = []
     for number, change in enumerate((lambda h: None, _torn, _of_a_program)):
@@ -273,9 +273,9 @@ def test_a_verdict_does_not_depend_on_the_runs_beside_it(spark: SparkSession, tm
     alone = {run.run: check_runs(spark, [run])[run.run] for run in runs}
     assert [sorted(alone[run.run].anomalies) for run in runs[:2]] == [[], ["torn-transaction"]]
     for company in (*([run, runs[-1]] for run in runs[:-1]), runs):
-        told = check_runs(spark, company)
+        together = check_runs(spark, company)
         for run in company:
-            assert told[run.run] == alone[run.run], [one.run for one in company]
+            assert together[run.run] == alone[run.run], [one.run for one in company]
 
 
 def test_products_of_tables_may_be_forbidden(several: SparkSession, tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_products_of_tables_may_be_forbidden(several: SparkSession, tmp_path: Pa
     run = write_valid_run(tmp_path, 30)
     several.conf.set("spark.sql.crossJoin.enabled", "false")
     try:
-        judgement = check_runs(several, [run])[0]
+        result = check_runs(several, [run])[0]
     finally:
         several.conf.unset("spark.sql.crossJoin.enabled")
-    assert judgement.anomalies == {} and judgement.broken == {}
+    assert result.anomalies == {} and result.broken == {}

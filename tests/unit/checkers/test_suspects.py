@@ -68,11 +68,11 @@ def test_conditions_over_any_table_are_counted(tables: Tables) -> None:
 
 
 def test_a_run_has_the_same_result_alone_and_among_others(
-    spark: SparkSession, judged: dict[str, CheckResult], tmp_path: Path
+    spark: SparkSession, results: dict[str, CheckResult], tmp_path: Path
 ) -> None:
     """A run that is checked alone has empty tables, which Spark does not plan, and checkers that are skipped."""
-    names = {name: judgement for name, judgement in judged.items() if judgement.anomalies}
-    of_each = {next(iter(judgement.anomalies)): name for name, judgement in names.items()}
+    names = {name: result for name, result in results.items() if result.anomalies}
+    of_each = {next(iter(result.anomalies)): name for name, result in names.items()}
     runs = store(tmp_path)
     assert len(of_each) > 20
     for run, case in enumerate(CASES):
@@ -83,8 +83,8 @@ def test_a_run_has_the_same_result_alone_and_among_others(
 
 
 def test_several_partitions_give_the_same_results(
-    several: SparkSession, judged: dict[str, CheckResult], tmp_path: Path
+    several: SparkSession, results: dict[str, CheckResult], tmp_path: Path
 ) -> None:
-    judgements = check_runs(several, store(tmp_path))
-    differences = [case.differs(judgements[run]) for run, case in enumerate(CASES)]
+    by_run = check_runs(several, store(tmp_path))
+    differences = [case.differs(by_run[run]) for run, case in enumerate(CASES)]
     assert [one for one in differences if one is not None] == []

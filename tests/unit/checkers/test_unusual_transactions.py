@@ -70,8 +70,8 @@ def test_unusual_transactions_are_counted_and_are_no_findings(spark: SparkSessio
     histories = [(3, _unusual()), (4, _plain())]
     folder = write_store(tmp_path / "runs", histories, log=True)
     runs = [StoredRun(run, folder, wall_ms_at_zero=WALL_MS, goals=GOALS) for run, _ in histories]
-    judged = check_runs(spark, runs)
-    assert {run: one.anomalies for run, one in judged.items()} == {3: {}, 4: {}}
-    counted = {run: [one.coverage[goal] for goal in GOALS] for run, one in judged.items()}
+    results = check_runs(spark, runs)
+    assert {run: one.anomalies for run, one in results.items()} == {3: {}, 4: {}}
+    counted = {run: [one.coverage[goal] for goal in GOALS] for run, one in results.items()}
     assert counted == {3: [1, 1, 1, 1, 1], 4: [0] * 5}
     assert not {*GOALS} & check_runs(spark, [StoredRun(3, folder), StoredRun(4, folder)])[3].coverage.keys()

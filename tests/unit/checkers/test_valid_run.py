@@ -27,11 +27,11 @@ LEFT_OUT = {"aggregate-mismatch"}
 
 
 def test_a_valid_run_has_no_finding(spark: SparkSession, tmp_path: Path) -> None:
-    judged = check_runs(spark, [write_valid_run(tmp_path, 10)])[0]
-    assert judged.anomalies == {}
-    assert judged.broken == {}
+    result = check_runs(spark, [write_valid_run(tmp_path, 10)])[0]
+    assert result.anomalies == {}
+    assert result.broken == {}
     own = {anomaly for checker in STORE_CHECKERS for anomaly in checker.anomalies}
-    assert set(judged.not_checked) & own <= LEFT_OUT
+    assert set(result.not_checked) & own <= LEFT_OUT
 
 
 def test_another_marker_makes_it_invalid(spark: SparkSession, tmp_path: Path) -> None:
@@ -42,8 +42,8 @@ def test_another_marker_makes_it_invalid(spark: SparkSession, tmp_path: Path) ->
         if (row["tp"], row["base_offset"]) == (X, INPUTS_PER_TRANSACTION):
             row["marker"] = "abort"
     pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(path)), path)
-    judged = check_runs(spark, [run])[0]
-    assert {"lost-commit", "dirty-read", "lost-input"} <= judged.anomalies.keys()
+    result = check_runs(spark, [run])[0]
+    assert {"lost-commit", "dirty-read", "lost-input"} <= result.anomalies.keys()
 
 
 def test_its_large_tables_are_read_from_files(tmp_path: Path) -> None:
@@ -60,11 +60,11 @@ def test_a_large_run_is_checked_in_several_partitions(
 ) -> None:
     seen = []
 
-    def judged(spark: SparkSession, runs: object) -> None:
+    def record_partitions(spark: SparkSession, runs: object) -> None:
         with partitions_for_rows(spark, lambda: 0):
             seen.append((spark.conf.get(PARTITIONS), is_single_partition(spark)))
 
-    monkeypatch.setattr("checkers.checking.warm_up.check_runs", judged)
+    monkeypatch.setattr("checkers.checking.warm_up.check_runs", record_partitions)
     settings.conf.set(BY_ROWS, "yes")
     settings.conf.set(PARTITIONS, "7")
     warm_up(settings, tmp_path, large=large)

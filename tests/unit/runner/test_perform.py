@@ -78,11 +78,11 @@ class FakeWholeRun:
             self.prepared_s.append(time.monotonic() - start_s)
             self.prepared_in.append(self.progress.lines[-1])
 
-        ahead = Preparation(begin, self.lead_s)
+        preparation = Preparation(begin, self.lead_s)
         try:
             with Supervisor() as supervisor:
                 running: Any = RunResources(self.cluster, supervisor, self.interrupt, FakeEndMarkers())
-                return perform(test, running, self.log, ahead)
+                return perform(test, running, self.log, preparation)
         finally:
             self.took_s = time.monotonic() - start_s
 

@@ -113,8 +113,8 @@ def check_coordinators_agree_with_the_brokers(cluster: Cluster, user: ClusterUse
 
 def check_offsets_and_transactions_are_described(cluster: Cluster, user: ClusterUser = ONLY_USER) -> None:
     topic, id_ = user.name(SMALL), user.name("checks")
-    place = (topic, 0)
-    at = high_watermark(cluster, *place)
+    topic_partition = (topic, 0)
+    at = high_watermark(cluster, *topic_partition)
     assert cluster.describe_transaction(user.name("unused")) is None
     producer = transactional_producer(cluster, id_)
     producer.begin_transaction()
@@ -125,13 +125,15 @@ def check_offsets_and_transactions_are_described(cluster: Cluster, user: Cluster
     producer.produce(topic, b"x")
     assert producer.flush(30) == 0
     # Three records and a marker, then one record of an open transaction.
-    assert cluster.log_offsets([topic]) == {place: (0, at + 4, at + 5)}
+    assert cluster.log_offsets([topic]) == {topic_partition: (0, at + 4, at + 5)}
     transaction = cluster.describe_transaction(id_)
     assert transaction is not None
-    assert (transaction.state, transaction.partitions) == ("Ongoing", (place,))
+    assert (transaction.state, transaction.partitions) == ("Ongoing", (topic_partition,))
     assert transaction.producer_id >= 0 and transaction.epoch >= 0
     producer.abort_transaction(30)
-    wait_for(lambda: cluster.log_offsets([topic])[place] == (0, at + 6, at + 6), "the abort's marker", 10)
+    wait_for(
+        lambda: cluster.log_offsets([topic])[topic_partition] == (0, at + 6, at + 6), "the abort's marker", 10
+    )
     wait_for(lambda: transaction_state(cluster, id_) == "CompleteAbort", "the abort to be complete", 10)
 
 

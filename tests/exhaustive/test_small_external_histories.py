@@ -8,8 +8,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from external_examples import EXAMPLES, UNPROMISED
 from pyspark.sql import SparkSession
-from told_examples import EXAMPLES, UNPROMISED
 
 from harness.results.verdict import Verdict
 from tests.reference.generate import small
