@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = chosen
 
 
-class ClustersApart(LoadScopeScheduling):  # type: ignore[misc]  # xdist tells no types
+class ClustersApart(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """What starts clusters goes to one process, so that two never share the machine; what shares a Spark goes to the
     other. The browser's tests need neither: they go where there is less to do.
     """

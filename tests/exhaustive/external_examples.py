@@ -42,7 +42,7 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
         ],
     ),
     (
-        "duplicate",  # names all that were told of it: its sender too, though not of a place
+        "duplicate",  # names all operations with the value: the sender too, although its send has no offset
         {"offsets": [0, 2], "operations": [{"op": 2}, {"op": 4}, {"op": 6}]},
         [
             *done(0, ["send", "x", 1]),

@@ -1,4 +1,4 @@
-"""Observers that stop early, begin late or are silent."""
+"""Observers that stop early, begin late or do not say how far they read."""
 
 from cases import case
 

@@ -127,7 +127,7 @@ def test_a_too_large_interval_is_searched_without_rw_edges(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("checkers.external.graph.make.LARGEST_LINES", 10)
-    # The reader of op 30 lags behind every writer; an interval beside theirs is small.
+    # The reader of op 30 lags behind every writer; the other interval is small.
     lagging = [*(send_row(op, op, op) for op in (4, 10, 15, 20)), poll_row(30, 4, 4)]
     assert cycles_of(spark, *circle(5, 6), *lagging, *circle(40, 42)) == (["G1c", "G1c"], {0: {RW}})
 

@@ -18,12 +18,12 @@ DIFFER = {
     "missing_offsets_are_lost_although_a_plain_commit_names_no_operation": "offset-output-mismatch",
     "offsets_gone_from_a_log_that_names_an_operation_of_no_transaction_are_none": "offset-output-mismatch",
     "missing_offsets_are_no_finding_if_a_transaction_is_unnamed": "offset-output-mismatch",
-    # Nobody says where a group began: it is taken to owe everything, for it is up before the first input.
+    # No evidence says where a group began. All inputs are due, because the group started before the first input.
     "an_input_before_the_first_position_of_the_group_is_not_lost": "lost-input",
     "a_beginning_at_no_known_position_is_none": "lost-input",
     "a_group_that_began_at_an_unknown_offset_may_skip_inputs": "lost-input",
     "where_a_member_lost_a_partition_its_group_did_not_begin": "lost-input",
-    # It names no input, and that its journal may have told of it counts for nothing.
+    # It names no input. Its journal may have had it, but the journals are hidden.
     "a_record_of_a_journal_with_a_torn_last_line_is_no_phantom": "phantom",
     # Its offset is beyond the end of the input's partition.
     "an_output_of_an_input_that_a_compacted_topic_holds_no_more_is_none": "offset-output-mismatch",
