@@ -100,12 +100,6 @@ class Case:
 
 
 CASES: list[Case] = []
-FAMILIES = (
-    "clean", "torn", "ends", "offsets", "zombies", "hanging", "records", "uncommitted", "phantoms", "inputs",
-    "output_names", "groups", "sums", "reads", "order", "evidence", "epochs", "states", "markers", "replicas",
-    "fencing", "undue_fencing", "stalled", "moves", "tables", "outbox", "decisions", "due", "outside", "observers",
-    "contradictions",
-)  # fmt: skip
 
 
 def plain(history: History) -> None:
@@ -143,9 +137,9 @@ def without_sentinels(history: History) -> None:
 
 
 def all_cases() -> list[Case]:
-    """Return the cases of all families."""
-    for family in FAMILIES:
-        import_module(f"case_{family}")
+    """Return the cases of all files `case_*.py` in this folder."""
+    for file in sorted(Path(__file__).parent.glob("case_*.py")):
+        import_module(file.stem)
     return CASES
 
 
