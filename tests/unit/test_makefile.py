@@ -62,8 +62,9 @@ def test_python_3_11_to_3_13_are_accepted(clone: Path) -> None:
 def test_an_incomplete_environment_is_made_again(clone: Path, tmp_path: Path) -> None:
     calls = tmp_path / "calls"
     python(clone / ".venv" / "bin" / "python", status=1, calls=calls)  # it has no pip
-    make(clone, "setup", python(tmp_path / "python", status=0, calls=calls))
+    done = make(clone, "setup", python(tmp_path / "python", status=0, calls=calls))
     assert "-m venv --clear .venv" in calls.read_text()
+    assert done.returncode == 2, "the new environment has no pip either"
     assert not (clone / ".venv" / "ready").exists(), "nothing was installed"
 
 

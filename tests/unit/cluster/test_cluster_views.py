@@ -25,7 +25,10 @@ def test_a_shrunk_isr_is_a_problem_that_names_the_broker_that_sees_it() -> None:
 
 
 def test_a_partition_without_a_leader_is_a_problem() -> None:
-    assert "orders/3 has no leader in broker 1's view" in problems(view(leader=-1), view(leader=-1))
+    assert problems(view(leader=-1), view(leader=-1)) == [
+        "orders/3 has no leader in broker 1's view",
+        "orders/3 has no leader in broker 2's view",
+    ]
 
 
 def test_a_broker_that_does_not_answer_or_is_not_registered_is_a_problem() -> None:
