@@ -168,9 +168,9 @@ def perform_run(
     end_leftovers(cache, progress.say)
     digest = digest_of(workload)
     tag = tag_for(options)
-    test = plan_run(options, workload, schedule, folder, prepared, tag)
+    run_plan = plan_run(options, workload, schedule, folder, prepared, tag)
     clock = RunClock(time.monotonic_ns(), time.time() * 1000)
-    plan = stored_plan(options, test, schedule, command, started, clock)
+    plan = stored_plan(options, run_plan, schedule, command, started, clock)
     plan.save(folder / store.PLAN)
     stack.enter_context(store.lock_run(folder))
     run_log = RunLog(progress, clock)
@@ -186,23 +186,27 @@ def perform_run(
     with ExitStack() as services_stack:
         with run_log.phase("stores"):
             database_parts = DatabaseParts(folder, supervisor, ports.take, prepared.postgres)
-            services, backlog = _start_databases(test, database_parts, services_stack)
+            services, backlog = _start_databases(run_plan, database_parts, services_stack)
         with run_log.phase("cluster"):
-            parts = ClusterParts(_cluster_of(options, test, tag), folder, prepared, supervisor, ports.take)
+            parts = ClusterParts(
+                _cluster_of(options, run_plan, tag), folder, prepared, supervisor, ports.take
+            )
             cluster = services_stack.enter_context(CLUSTERS[options.cluster].open(parts))
             run_log.features = cluster.finalized_features()
         # Not earlier, because a run that ends before this has no evidence.
         store.update_latest_link(root, folder)
         try:
             ends = (
-                SentinelEndMarkers(cluster, backlog) if test.pipeline.journaled else OffsetEndMarkers(cluster)
+                SentinelEndMarkers(cluster, backlog)
+                if run_plan.pipeline.journaled
+                else OffsetEndMarkers(cluster)
             )
             running = RunResources(cluster, supervisor, interrupt, ends, services, backlog)
             preparation = Preparation(
                 (lambda: spark.start(prepared.java)) if spark else lambda: None,
                 spark.lead_s() if spark else 0.0,
             )
-            final_state = perform(test, running, run_log, preparation)
+            final_state = perform(run_plan, running, run_log, preparation)
             report_edit(workload, digest, run_log)
         except FencepostError as error:
             run_log.add_problem(ReasonCode.RUN_FAILED, f"the run failed: {redact_text(str(error))}")
@@ -215,26 +219,26 @@ def perform_run(
 
 
 def _start_databases(
-    test: RunPlan, parts: DatabaseParts, stack: ExitStack
+    run_plan: RunPlan, parts: DatabaseParts, stack: ExitStack
 ) -> tuple[dict[str, Service], DatabaseBacklog]:
     """Start the database servers of the pipeline. Returns them by kind, and the backlog of its input tables."""
     servers = {
-        kind: stack.enter_context(DATABASES[kind].provide(parts)) for kind in test.pipeline.database_kinds
+        kind: stack.enter_context(DATABASES[kind].provide(parts)) for kind in run_plan.pipeline.database_kinds
     }
     inputs = {
         table.name: DATABASES[table.store].inputs(DATABASES[table.store].address(parts.folder))
-        for table in test.pipeline.input_tables
+        for table in run_plan.pipeline.input_tables
     }
     backlog = DatabaseBacklog(inputs)
     stack.callback(backlog.close)
     return {kind: service for kind, service in servers.items() if service is not None}, backlog
 
 
-def _cluster_of(options: Options, test: RunPlan, tag: str) -> ClusterSpec:
+def _cluster_of(options: Options, run_plan: RunPlan, tag: str) -> ClusterSpec:
     """The cluster that the options describe, with a listener for each client endpoint."""
     return ClusterSpec(
         brokers=options.brokers,
-        endpoints=(OBSERVER_ENDPOINT, *test.worker_endpoints),
+        endpoints=(OBSERVER_ENDPOINT, *run_plan.worker_endpoints),
         kafka=options.kafka,
         settings=options.settings,
         heap_mb=options.heap_mb,
@@ -242,7 +246,7 @@ def _cluster_of(options: Options, test: RunPlan, tag: str) -> ClusterSpec:
         bootstrap=options.bootstrap,
         client_config=options.client_config,
         tag=tag,
-        groups=tuple(stage.group for stage in test.pipeline.stages if stage.group is not None),
+        groups=tuple(stage.group for stage in run_plan.pipeline.stages if stage.group is not None),
         keep_topics=options.keep == "topics",
         permits=options.permits or (),
         transaction_version=options.transaction_version,

@@ -212,7 +212,7 @@ def session_timeout_ms(options: Options) -> int:
 
 
 def stored_plan(
-    options: Options, test: RunPlan, schedule: Schedule, command: str, started: datetime, clock: RunClock
+    options: Options, plan: RunPlan, schedule: Schedule, command: str, started: datetime, clock: RunClock
 ) -> StoredPlan:
     """The content of `run.toml`: what is needed to repeat the run, and the wall-clock time at run time zero."""
     return StoredPlan(
@@ -224,11 +224,11 @@ def stored_plan(
             "command": command,
             "wall_ms_at_zero": clock.wall_ms_at_zero,
             "session_timeout_ms": session_timeout_ms(options),
-            "promises": asdict(promises_of(options, test)),
+            "promises": asdict(promises_of(options, plan)),
             **({"churn": [change.as_table() for change in schedule.churn]} if schedule.churn else {}),
         },
         [planned.as_table() for planned in schedule.planned_faults],
-        test.pipeline.as_table(),
+        plan.pipeline.as_table(),
     )
 
 
@@ -242,32 +242,32 @@ def witness_of(options: Options) -> str:
     return options.witness or (SEGMENTS if segments else FETCH)
 
 
-def promises_of(options: Options, test: RunPlan) -> Promises:
+def promises_of(options: Options, plan: RunPlan) -> Promises:
     """The evidence that the run promises to leave."""
     kind = CLUSTERS[options.cluster]
-    topics = [topic.name for topic in test.pipeline.topics]
-    tables = tuple(table.name for table in test.pipeline.tables)
+    topics = [topic.name for topic in plan.pipeline.topics]
+    tables = tuple(table.name for table in plan.pipeline.tables)
     witness = witness_of(options)
-    broken = {premise for planned in test.faults for premise in test.nemeses[planned.fault].breaks}
+    broken = {premise for planned in plan.faults for premise in plan.nemeses[planned.fault].breaks}
     return Promises(
-        journaled=tuple(stage.name for stage in test.pipeline.stages if stage.journaled),
+        journaled=tuple(stage.name for stage in plan.pipeline.stages if stage.journaled),
         witness=witness,
-        internal_logs=test.pipeline.internal_topics,
-        transactions=test.pipeline.transactional,
+        internal_logs=plan.pipeline.internal_topics,
+        transactions=plan.pipeline.transactional,
         offsets_within=any(
             stage.group and (stage.transactional_ids or (not stage.journaled and stage.txn_timeout_ms))
-            for stage in test.pipeline.stages
+            for stage in plan.pipeline.stages
         ),
-        ends=SENTINELS if test.pipeline.journaled else OFFSETS,
+        ends=SENTINELS if plan.pipeline.journaled else OFFSETS,
         replicas=witness == SEGMENTS,
         readers=(
             *final_readers(topics),
             *((store_reader(tables),) if tables else ()),
-            observer(test.pipeline.output_topics),
+            observer(plan.pipeline.output_topics),
         ),
         tables=tables,
-        free_stages=test.pipeline.free_stages,
-        history=bool(test.pipeline.free_stages),
+        free_stages=plan.pipeline.free_stages,
+        history=bool(plan.pipeline.free_stages),
         broken_premises=tuple(sorted(broken)),
         one_clock=kind.one_clock,
     )

@@ -56,11 +56,11 @@ def test_a_fault_that_is_not_a_default_is_planned_only_if_it_is_named(
 def test_only_a_run_with_free_stages_promises_the_clients_history(tmp_path: Path) -> None:
     for name, promised in (("txn", True), ("shop", False)):
         options = Options(workload=name, seed=1)
-        test = planning.plan_run(options, WORKLOADS[name], Schedule(()), tmp_path)
-        promises = planning.promises_of(options, test)
+        plan = planning.plan_run(options, WORKLOADS[name], Schedule(()), tmp_path)
+        promises = planning.promises_of(options, plan)
         assert promises.history is promised and promises.free_stages == (("txn",) if promised else ())
         assert Promises.from_table(asdict(promises)) == promises
-        spec = test.pipeline
+        spec = plan.pipeline
         assert PipelineSpec.from_table(spec.as_table()) == spec
 
 
@@ -87,23 +87,23 @@ def test_on_a_shared_cluster_all_names_of_a_run_begin_with_its_tag(name: str, tm
     tag = planning.tag_for(options)
     assert tag.startswith("fencepost-")
     assert planning.tag_for(options) != tag
-    test = planning.plan_run(options, WORKLOADS[name], Schedule(()), tmp_path, tag=tag)
-    spec = test.pipeline
+    plan = planning.plan_run(options, WORKLOADS[name], Schedule(()), tmp_path, tag=tag)
+    spec = plan.pipeline
     ids = [name for stage in spec.stages for name in stage.transactional_ids.values()]
     groups = [stage.group for stage in spec.stages if stage.group is not None]
     names = [*(topic.name for topic in spec.topics), *groups, *ids]
     assert [name for name in names if not name.startswith(f"{tag}-")] == []
-    promised = planning.promises_of(options, test)
+    promised = planning.promises_of(options, plan)
     assert (promised.witness, promised.replicas, promised.one_clock) == ("fetch", False, False)
 
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
 def test_every_process_numbers_partitions_as_the_stored_plan_does(name: str, tmp_path: Path) -> None:
     options = Options(workload=name, seed=1)
-    test = planning.plan_run(options, WORKLOADS[name], Schedule(()), tmp_path, tag="run-7")
-    command_line = test.harness_program.command_line(process_spec(tmp_path, worker_spec()))
+    plan = planning.plan_run(options, WORKLOADS[name], Schedule(()), tmp_path, tag="run-7")
+    command_line = plan.harness_program.command_line(process_spec(tmp_path, worker_spec()))
     run_spec = decode(RunSpec, command_line.argv[-1])
-    StoredPlan(options, workload=test.pipeline.as_table()).save(tmp_path / "run.toml")
+    StoredPlan(options, workload=plan.pipeline.as_table()).save(tmp_path / "run.toml")
     stored = StoredPlan.load(tmp_path / "run.toml").pipeline
     numbers = list(PartitionIds(run_spec.partition_counts))
     assert numbers == list(PartitionIds(stored.partition_counts))
@@ -123,9 +123,9 @@ def launch(
 ) -> tuple[ClientSpec, Mapping[str, str]]:
     """The client spec of every process of the run, and its environment."""
     schedule = Schedule(())
-    test = planning.plan_run(options, WORKLOADS["shop"], schedule, folder, prepared_with(client))
-    assert set(map(id, test.programs.values())) == {id(test.harness_program)}
-    command_line = test.harness_program.command_line(process_spec(folder, worker_spec()))
+    plan = planning.plan_run(options, WORKLOADS["shop"], schedule, folder, prepared_with(client))
+    assert set(map(id, plan.programs.values())) == {id(plan.harness_program)}
+    command_line = plan.harness_program.command_line(process_spec(folder, worker_spec()))
     spec = decode(RunSpec, command_line.argv[-1]).client
     assert spec is not None
     return spec, command_line.env
@@ -166,10 +166,10 @@ def test_on_its_own_cluster_a_run_has_no_tag() -> None:
 def test_broker_logs_of_a_local_cluster_are_read_as_the_option_says(tmp_path: Path) -> None:
     for option, witness, replicas in ((None, "segments", True), ("fetch", "fetch", False)):
         options = Options(witness=option, seed=1)
-        test = planning.plan_run(options, WORKLOADS["shop"], Schedule(()), tmp_path)
-        promised = planning.promises_of(options, test)
+        plan = planning.plan_run(options, WORKLOADS["shop"], Schedule(()), tmp_path)
+        promised = planning.promises_of(options, plan)
         assert (promised.witness, promised.replicas) == (witness, replicas)
-        assert promised.internal_logs == test.pipeline.internal_topics
+        assert promised.internal_logs == plan.pipeline.internal_topics
 
 
 def test_segment_files_of_an_external_cluster_are_refused() -> None:
@@ -207,8 +207,8 @@ def test_permitted_link_faults_cut_only_links_between_clients_and_brokers() -> N
 def test_a_worker_knows_whether_proxies_are_in_its_path(tmp_path: Path) -> None:
     for permits, behind in ((None, False), (("workers",), False), (("links",), True)):
         options = Options(cluster="external", bootstrap="kafka:9092", permits=permits, seed=1)
-        test = planning.plan_run(options, WORKLOADS["shop"], Schedule(()), tmp_path)
-        assert test.harness_program.common.connection.proxied is behind  # type: ignore[attr-defined]
+        plan = planning.plan_run(options, WORKLOADS["shop"], Schedule(()), tmp_path)
+        assert plan.harness_program.common.connection.proxied is behind  # type: ignore[attr-defined]
 
 
 def test_the_number_of_brokers_of_an_external_cluster_cannot_be_set(tmp_path: Path) -> None:

@@ -89,8 +89,8 @@ def test_a_fault_in_prepare_commit_needs_links_between_brokers(fault: str, tmp_p
 
 def test_its_stages_run_its_commands_and_all_other_processes_are_ours(tmp_path: Path) -> None:
     custom_pipeline = pipeline(tmp_path)
-    test = planning.plan_run(OPTIONS, custom_pipeline, Schedule(()), tmp_path / "run")
-    assert test.workers == {"bill": ("bill-1", "bill-2", "bill-3")}
+    plan = planning.plan_run(OPTIONS, custom_pipeline, Schedule(()), tmp_path / "run")
+    assert plan.workers == {"bill": ("bill-1", "bill-2", "bill-3")}
     (stage,) = custom_pipeline.description.stages
     expected = {
         "topic:purchases": "purchases",
@@ -98,8 +98,8 @@ def test_its_stages_run_its_commands_and_all_other_processes_are_ours(tmp_path: 
         "prefix": "",
         "client_config": "",
     }
-    assert test.programs == {"bill": ExternalProgram(stage, tmp_path, tmp_path / "run", expected)}
-    command_line = test.harness_program.command_line(process_spec(tmp_path, ObserverSpec(())))
+    assert plan.programs == {"bill": ExternalProgram(stage, tmp_path, tmp_path / "run", expected)}
+    command_line = plan.harness_program.command_line(process_spec(tmp_path, ObserverSpec(())))
     spec = decode(RunSpec, command_line.argv[-1])
     assert spec.pipeline == CustomPipelineSpec(tmp_path / "pipeline.toml", tag="")
     assert command_line.rules is None and spec.seed == 1
@@ -115,18 +115,18 @@ def test_its_commands_get_the_tag_and_the_client_properties(
     text = GROUPED.replace('["true"]', '["true", "{prefix}", "{client_config}"]')
     config_file = str(tmp_path / "c.properties")
     options = replace(OPTIONS, cluster="external", client_config=config_file, permits=permits)
-    test = planning.plan_run(options, pipeline(tmp_path, text), Schedule(()), tmp_path / "run", tag="run-7")
-    command_line = test.harness_program.command_line(process_spec(tmp_path, FeederSpec(1.0)))
+    plan = planning.plan_run(options, pipeline(tmp_path, text), Schedule(()), tmp_path / "run", tag="run-7")
+    command_line = plan.harness_program.command_line(process_spec(tmp_path, FeederSpec(1.0)))
     assert decode(RunSpec, command_line.argv[-1]).pipeline.tag == "run-7"
-    (command,) = test.programs.values()
+    (command,) = plan.programs.values()
     command_line = command.command_line(process_spec(tmp_path, worker_spec("bill-1", "bill")))
     assert list(command_line.argv[1:]) == ["run-7-", str(tmp_path / config) if config else ""]
 
 
 def test_it_promises_end_offsets_and_no_journals(tmp_path: Path) -> None:
     for text, within in ((GROUPED, True), (GROUPED.replace('group = "g"', ""), False)):
-        test = planning.plan_run(OPTIONS, pipeline(tmp_path, text), Schedule(()), tmp_path / "run")
-        promises = planning.promises_of(OPTIONS, test)
+        plan = planning.plan_run(OPTIONS, pipeline(tmp_path, text), Schedule(()), tmp_path / "run")
+        promises = planning.promises_of(OPTIONS, plan)
         assert (promises.journaled, promises.ends, promises.transactions) == ((), OFFSETS, True)
         assert promises.offsets_within is within
 

@@ -40,14 +40,14 @@ WITHOUT_A_SERVER = sorted(
 )
 
 
-def tasks(test: run.RunPlan) -> Iterator[TaskSpec]:
-    for stage in test.pipeline.stages:
-        for worker in test.workers[stage.name][:1]:
+def tasks(plan: run.RunPlan) -> Iterator[TaskSpec]:
+    for stage in plan.pipeline.stages:
+        for worker in plan.workers[stage.name][:1]:
             yield WorkerSpec(
                 stage.name, worker, 7, stage.group, transactional_id=stage.transactional_ids.get(worker)
             )
-    if test.pipeline.tables:
-        yield TableReaderSpec(tuple(table.name for table in test.pipeline.tables))
+    if plan.pipeline.tables:
+        yield TableReaderSpec(tuple(table.name for table in plan.pipeline.tables))
     yield from tasks_of_the_harness()
 
 
@@ -58,10 +58,10 @@ def tasks_of_the_harness() -> Iterator[TaskSpec]:
         yield FinalReaderSpec(level, (), None)
 
 
-def build(test: run.RunPlan, task: TaskSpec, folder: Path) -> object:
+def build(plan: run.RunPlan, task: TaskSpec, folder: Path) -> object:
     """Build the object that does the task from the arguments of its process alone."""
     folder.mkdir()
-    program = test.programs[task.stage] if isinstance(task, WorkerSpec) else test.harness_program
+    program = plan.programs[task.stage] if isinstance(task, WorkerSpec) else plan.harness_program
     *_, process_text, run_text = program.command_line(process_spec(folder, task, "p")).argv
     process, run_spec = decode(ProcessSpec, process_text), decode(RunSpec, run_text)
     assert process.task == task
@@ -73,16 +73,16 @@ def build(test: run.RunPlan, task: TaskSpec, folder: Path) -> object:
 
 @pytest.mark.parametrize("name", WITHOUT_A_SERVER)
 def test_every_process_of_a_workload_can_be_built_from_its_specs(name: str, tmp_path: Path) -> None:
-    test = planning.plan_run(Options(workload=name, seed=1), WORKLOADS[name], Schedule(()), tmp_path)
+    plan = planning.plan_run(Options(workload=name, seed=1), WORKLOADS[name], Schedule(()), tmp_path)
     with Supervisor() as supervisor, ExitStack() as stack:
-        for kind in test.pipeline.database_kinds:
+        for kind in plan.pipeline.database_kinds:
             stack.enter_context(DATABASES[kind].provide(DatabaseParts(tmp_path, supervisor, lambda: 0)))
-        for n, task in enumerate(tasks(test)):
-            assert build(test, task, tmp_path / str(n))
+        for n, task in enumerate(tasks(plan)):
+            assert build(plan, task, tmp_path / str(n))
 
 
 def test_every_process_of_the_harness_for_a_custom_pipeline_can_be_built(tmp_path: Path) -> None:
     custom_pipeline = CustomPipeline(read_pipeline(tmp_path))
-    test = planning.plan_run(Options(seed=1), custom_pipeline, Schedule(()), tmp_path / "run")
+    plan = planning.plan_run(Options(seed=1), custom_pipeline, Schedule(()), tmp_path / "run")
     for n, task in enumerate([*tasks_of_the_harness(), FinalReaderSpec(Isolation.READ_COMMITTED, (), ())]):
-        assert build(test, task, tmp_path / str(n))
+        assert build(plan, task, tmp_path / str(n))

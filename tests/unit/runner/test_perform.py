@@ -60,7 +60,7 @@ class FakeWholeRun:
         self.log = RunLog(self.progress, RunClock(time.monotonic_ns(), time.time() * 1000))
 
     def perform(self) -> FinalState:
-        test = RunPlan(
+        plan = RunPlan(
             Options(time_limit_s=self.limit_s, rate=10),
             self.folder,
             PIPELINE,
@@ -82,7 +82,7 @@ class FakeWholeRun:
         try:
             with Supervisor() as supervisor:
                 running: Any = RunResources(self.cluster, supervisor, self.interrupt, FakeEndMarkers())
-                return perform(test, running, self.log, preparation)
+                return perform(plan, running, self.log, preparation)
         finally:
             self.took_s = time.monotonic() - start_s
 

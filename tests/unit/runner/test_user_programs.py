@@ -202,7 +202,7 @@ def perform_run(folder: Path, program: ShellProgram) -> tuple[Sequence[Reason], 
     progress = FileAtFaults(folder / "faults-began")
     log = RunLog(progress, RunClock(time.monotonic_ns(), time.time() * 1000))
     options, endpoints = Options(time_limit_s=600, rate=10), ("w0", "w1", "w2")
-    test = RunPlan(
+    plan = RunPlan(
         options,
         folder,
         CUSTOM_PIPELINE,
@@ -217,7 +217,7 @@ def perform_run(folder: Path, program: ShellProgram) -> tuple[Sequence[Reason], 
     with Supervisor() as supervisor:
         running: Any = RunResources(FakeCluster(), supervisor, Interrupt(), FakeEndMarkers())
         prepared: list[bool] = []
-        final_state = perform(test, running, log, Preparation(lambda: prepared.append(True), 0.0))
+        final_state = perform(plan, running, log, Preparation(lambda: prepared.append(True), 0.0))
     assert prepared == [True]  # the run is checked in any case
     assert final_state.leaders.keys() == set(CUSTOM_PIPELINE.topic_partitions)  # the final state was read
     return log.evidence_problems, progress.lines
