@@ -6,19 +6,34 @@ from collections.abc import Sequence
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from harness.clients import librdkafka
-from harness.clients.records import consume
+from harness.clients.records import ClientRecord, consume
 from harness.model.vocabulary import Isolation
 from harness.processes.control_line import Report
-from harness.record.events import EndsRead, ErrorNoted, Polled
+from harness.record.events import EndsRead, ErrorNoted, Polled, ReadEnd
 from harness.record.journal import Journal
 from harness.record.naming import partition_key
 from harness.roles.batch_offsets import BatchOffsets
 from harness.roles.control import Control
-from harness.roles.record_counts import RecordCounts
 
 BATCH = 2_000
 ENDS_TIMEOUT_S = 20.0
 """How long an observer continues to the ends of its partitions after the run has said stop."""
+
+
+class RecordCounts:
+    """Counts the records of each partition, with the first and the last offset. Without records the count is 0."""
+
+    def __init__(self, topic_partitions: Sequence[tuple[str, int]]) -> None:
+        self.ends = {partition_key(*topic_partition): ReadEnd() for topic_partition in topic_partitions}
+
+    def add(self, batch: Sequence[ClientRecord]) -> None:
+        """Add the records of a batch."""
+        for message in batch:
+            end = self.ends[partition_key(message.topic(), message.partition())]
+            if not end.read:
+                end.first = message.offset()
+            end.next = message.offset() + 1
+            end.read += 1
 
 
 class Observer:

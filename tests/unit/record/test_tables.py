@@ -14,7 +14,7 @@ from harness.record.journal import Journal
 from harness.record.partitions import PartitionIds
 from harness.record.schema import HISTORY, LOG, find_mismatch
 from harness.record.tables import Tabulator
-from harness.roles.record_counts import RecordCounts
+from harness.roles.observer import RecordCounts
 
 STAGES = (StageSpec("shop", ("in",), "g", "read_committed"),)
 
