@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from checkers.checking.run_checks import CollectedFindings, collect
-from checkers.checking.stored_runs import indeterminate_operations, with_cause
-from checkers.checking.wording import with_wording
+from checkers.checking.stored_runs import indeterminate_operations, with_cause, with_wording
 from checkers.external.graph.names import GRAPHS, WORDS, WR
 from checkers.external.lines import line
 from checkers.external.operations import Numbers, count_operations, kinds_passed_over, lookup

@@ -1,6 +1,6 @@
 """Check stored runs: all of them in one Spark job."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
@@ -13,7 +13,6 @@ from checkers.checking.evidence import EvidenceCounts, MissingEvidence
 from checkers.checking.facts import ENDS
 from checkers.checking.observers import check_observers
 from checkers.checking.run_checks import CheckOutput, Phase, no_progress, run_checkers
-from checkers.checking.wording import with_wording
 from checkers.findings.form import PERMITTED_SUFFIX, Findings
 from checkers.needs import PREMISES
 from checkers.registry import CHECKERS, INDETERMINATE, STORE_CHECKERS, checker_of
@@ -26,6 +25,7 @@ from checkers.stored.sources import StoredRun, count_rows, read_sources
 from checkers.stored.tables import make_tables
 from harness.common.errors import FencepostError
 from harness.model.vocabulary import Premise
+from harness.results.example import Example
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.results.verdict import STAGE, AnomalyFindings, CheckResult, IndeterminateOperations
 from harness.results.wording import join_words
@@ -243,6 +243,24 @@ def _select_findings(
     pairs = [pair for part in present for pair in zip(part.positions, part.examples, strict=True)]
     pairs.sort(key=lambda pair: pair[0])
     return Findings(sum(part.count for part in present), [example for _, example in pairs[:examples]])
+
+
+def with_wording(
+    anomaly: str, findings: AnomalyFindings, line: Callable[[Example], str] | None = None
+) -> AnomalyFindings:
+    """Add the words, meaning and sentences that the findings do not have yet.
+
+    Args:
+        line: describes an example; None: the anomaly's own sentence
+    """
+    wording = checker_of(anomaly).wording(anomaly)
+    return replace(
+        findings,
+        words=findings.words or wording.describe_count(findings.count),
+        meaning=findings.meaning or wording.meaning,
+        sentences=findings.sentences
+        or [(line or wording.sentence)(example) for example in findings.examples],
+    )
 
 
 def with_cause(

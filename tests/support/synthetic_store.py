@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tomli_w
 
-from checkers.checking.wording import with_wording
+from checkers.checking.stored_runs import with_wording
 from checkers.registry import CHECKERS, STORE_CHECKERS
 from harness.record.schema import HISTORY
 from harness.results.reasons import Reason, ReasonCode

@@ -8,8 +8,7 @@ from pyspark.sql import SparkSession
 
 from checkers.anomalies.offset_output_mismatch import IN_NO_TRANSACTION, OFFSETS_OUTSIDE
 from checkers.checking.custom_pipelines import BY_MARKERS, BY_OFFSETS, CONTENTS
-from checkers.checking.stored_runs import StoredRun, check_runs
-from checkers.checking.wording import with_wording
+from checkers.checking.stored_runs import StoredRun, check_runs, with_wording
 from harness.results.verdict import AnomalyFindings, CheckResult
 from reports.findings_text import first_example_sentence as sentence
 from tests.support.histories import WALL_MS, History

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from checkers.checking.wording import with_wording
+from checkers.checking.stored_runs import with_wording
 from checkers.registry import STORE_CHECKERS
 from reports.findings_text import first_example_sentence as first_sentence
 from tests.support.findings import findings_of

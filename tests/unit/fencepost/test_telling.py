@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.checking.wording import with_wording
+from checkers.checking.stored_runs import with_wording
 from checkers.external.lines import line
 from fencepost.commands.output import print_history
 from harness.common.errors import FencepostError, UnreadableInput

@@ -2,7 +2,7 @@
 
 import pytest
 
-from checkers.checking.wording import with_wording
+from checkers.checking.stored_runs import with_wording
 from checkers.external.lines import line
 from harness.results.verdict import Validity, Verdict
 from reports.console import examples_of_history

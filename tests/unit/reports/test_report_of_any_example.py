@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkers.checking.wording import with_wording
+from checkers.checking.stored_runs import with_wording
 from checkers.registry import CHECKERS
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import Validity
