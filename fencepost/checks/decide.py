@@ -79,13 +79,14 @@ def _validate(evidence: Evidence) -> None:
     names = evidence.plan.workload.get("allowed", [])
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"`allowed` must be a list of names, not {names!r}")
-    numbers = (
-        run_metadata.clock_drift_ms,
-        evidence.plan.run.get("wall_ms_at_zero"),
-        evidence.plan.run.get("session_timeout_ms"),
-    )
-    if any(number is not None and type(number) not in (int, float) for number in numbers):
-        raise TypeError("a value must be a number, and is not")
+    numbers = {
+        "clock_drift_ms": run_metadata.clock_drift_ms,
+        "wall_ms_at_zero": evidence.plan.run.get("wall_ms_at_zero"),
+        "session_timeout_ms": evidence.plan.run.get("session_timeout_ms"),
+    }
+    for name, number in numbers.items():
+        if number is not None and type(number) not in (int, float):
+            raise TypeError(f"{name} must be a number, not {number!r}")
     healed_ns(run_metadata)
     _ = evidence.broken_premises
     decide(evidence, CheckResult({}, {}, {}))

@@ -64,7 +64,10 @@ class Evidence:
 
     @property
     def broken_premises(self) -> frozenset[Premise]:
-        """Premises of checks that the faults or the cluster break. Raises ValueError for an unknown premise."""
+        """The premises that the faults or the cluster break. Checks that need one of them are left out.
+
+        Raises ValueError for an unknown premise.
+        """
         promises = self.plan.promises
         several_clocks = () if promises.one_clock else (Premise.ONE_CLOCK,)
         return frozenset({*map(Premise, promises.broken_premises), *several_clocks})
@@ -161,7 +164,14 @@ def _implausible(history: Path, plan: StoredPlan) -> Iterator[str]:
 def _missing_replicas(
     topic: str, partition_ids: Mapping[int, int | None], logs: Mapping[int, int], replicas: int
 ) -> Iterator[str]:
-    """Yield the first partition with fewer logs than the topic has replicas. `partition_ids`: by number."""
+    """Yield a message for the first partition with fewer logs than the topic has replicas.
+
+    Args:
+        topic: The topic.
+        partition_ids: By partition number, its id in the tables; None: the table partitions lacks it.
+        logs: By id, the number of stored logs.
+        replicas: The number of replicas of the topic.
+    """
     for number, tp in sorted(partition_ids.items()):
         if tp is not None and logs[tp] < replicas:
             had = f"the run had the logs of {replicas} replicas of {topic}/{number}"

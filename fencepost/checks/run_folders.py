@@ -37,7 +37,7 @@ def find_histories(path: str) -> list[NamedHistory]:
 
 
 def find_run(path: str) -> Path:
-    """The folder of the run at `path`. Raises `UnreadableInput` if it is not a run, or several runs."""
+    """The folder of the run at `path`. Raises `UnreadableInput` if it is not a run, for instance a folder of runs."""
     histories = find_histories(path)
     if histories[0].folder is None:
         raise UnreadableInput(
@@ -45,7 +45,7 @@ def find_run(path: str) -> Path:
         )
     if Path(path) != histories[0].folder:
         raise UnreadableInput(
-            f"{path} contains several runs: name one of them, for instance {histories[-1].history}"
+            f"{path} is a folder of runs, not a run: name a run in it, for instance {histories[-1].history}"
         )
     return histories[0].folder
 

@@ -50,7 +50,7 @@ PRELOADED_MODULES = (
     "checkers.checking.external_histories",
     "checkers.external.read_folders",
 )
-"""Modules that take half a second to import. This is done while the JVM starts."""
+"""Imported while the JVM starts, because they take half a second."""
 
 
 def archive_path(java: Java) -> Path:
@@ -61,13 +61,13 @@ def archive_path(java: Java) -> Path:
 
 
 def prepare_archive(java: Java, say: Callable[[str], None]) -> None:
-    """Make the archive if it does not exist. This takes half a minute once, and saves 8 s in each start of Spark.
+    """Make the archive if it does not exist. This takes 0.5 to 2 minutes, once, and saves 8 s in each start of Spark.
 
     The archive is optional, so a failure is only logged.
     """
     if archive_path(java).exists():
         return
-    say(f"making an archive of Spark's classes for Java {java.version} (up to two minutes, once)")
+    say(f"making an archive of Spark's classes for Java {java.version} (this takes 0.5 to 2 minutes, once)")
     try:
         with locked(cache_folder(), archive_path(java).name):
             make_archive(SparkSettings(java_home=java.home), archive_path(java), WARM_UP)

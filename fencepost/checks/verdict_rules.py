@@ -71,7 +71,7 @@ def fault_did_not_act(run: CheckedRun) -> Iterator[Reason]:
 
 
 def fault_has_no_evidence(run: CheckedRun) -> Iterator[Reason]:
-    """A run is unknown if a fault is said to have acted without evidence."""
+    """A run is unknown if a fault report says that the fault acted, but contains no evidence."""
     for fault in run.faults:
         if fault.acted and not fault.evidence:
             yield Reason(ReasonCode.FAULT_NOT_PROVEN, f"nothing proves that {fault.fault} acted", fault.fault)
@@ -246,7 +246,7 @@ def waived_goals(run: CheckedRun) -> dict[str, str]:
 
 
 def permitted_and_not_needed(pipeline: PipelineSpec, result: CheckResult) -> dict[str, str]:
-    """Return the anomalies that a weaker guarantee permits and that did not occur.
+    """For each guarantee below exactly-once, return the anomaly that it permits, if no such anomaly was found.
 
     The pipeline may then hold a stronger guarantee than it promises. This does not change the verdict.
     """
@@ -259,7 +259,7 @@ def permitted_and_not_needed(pipeline: PipelineSpec, result: CheckResult) -> dic
         findings = result.anomalies.get(permitted)
         if findings is None or (of_stage and not findings.allowed and not findings.permitted):
             not_needed[permitted] = (
-                f"{guarantee.value}{of_stage} permits it, and it did not occur; kill-worker provokes it"
+                f"{guarantee.value}{of_stage} permits it, and it did not occur; add --nemesis kill-worker to provoke it"
             )
     return not_needed
 

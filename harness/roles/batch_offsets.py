@@ -46,16 +46,16 @@ class BatchOffsets:
         }
 
     def positions_to_commit(self, metadata: str) -> list[PartitionOffset]:
-        """Return the offsets to commit after the batch. `metadata` names the operation in the group's offsets."""
+        """Return the offsets to commit after the batch. `metadata` is stored with them, and names the operation."""
         return [
             PartitionOffset(*self.partitions[key], following, metadata)
             for key, (_, following) in self.claims.items()
         ]
 
     def rewind(self, consumer: GroupConsumer, known: Sequence[PartitionOffset] | None) -> None:
-        """Seek back to `known`, or to the group's committed offsets if it is None.
+        """Seek each partition of the batch to its offset in `known`. None: seek to the committed offsets of the group.
 
-        Partitions that were revoked meanwhile are skipped, because their new owner sets its own position.
+        Partitions that are no longer assigned are skipped, because their new owner sets its own position.
         Raises `ClientError`.
         """
         assigned = consumer.assigned()

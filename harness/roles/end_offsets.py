@@ -84,5 +84,5 @@ def write_sentinels(bootstrap: str, topic_partitions: Sequence[TopicPartition], 
         raise WaitTimeout(
             "all sentinels to be written",
             timeout_s,
-            f"{remaining} sentinels are not acknowledged; first error: {in_words(failed[:1])}",
+            f"{remaining} sentinels are still queued, and {len(failed)} failed; first error: {in_words(failed[:1])}",
         )

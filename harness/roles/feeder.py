@@ -1,6 +1,6 @@
 """The feeder: writes the inputs of a run at a constant rate, idempotently.
 
-The inputs of a run are the records that its input topics have at its end, with and without an acknowledgement.
+Every record in an input topic at the end of the run is an input, even if the feeder got no acknowledgement for it.
 """
 
 import time

@@ -1,7 +1,7 @@
 """Final readers: after the run they read every partition to its end, and write the records as columns.
 
-A final reader changes nothing on the cluster. If it is killed, complete parts and its journal remain, and the run can
-start it again from the beginning.
+A final reader changes nothing on the cluster. If it is killed, the Parquet parts that it has completed, and its
+journal, remain. The run can start it again from the beginning.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -42,9 +42,9 @@ BATCH = 2_000
 NO_CORRELATION_KEY = ""
 """The correlation key of a record that has none, so that it cannot be joined to an input."""
 START_OFFSETS_TIMEOUT_S = 5.0
-"""Time for the first offsets at the start. If they are not known by then, librdkafka looks them up itself."""
+"""Time limit for looking up the first offsets before reading. After it, librdkafka looks them up itself."""
 FIRST_OFFSETS_TIMEOUT_S = 20.0
-"""Time for the first offsets of all partitions at the end. The run waits for the reader meanwhile."""
+"""Time limit for looking up the first offsets again after reading. The run waits for the reader meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ProgramTopics:
 
 
 class FinalReader:
-    """Reads every partition from its start to its sentinel, at one isolation level.
+    """Reads every partition from its start to its sentinel or its end offset, at one isolation level.
 
     The read-uncommitted reader writes the content of every record. It also writes the expected outputs of each input of
     a workload. For a custom pipeline the read-committed reader writes the expected outputs, because they may depend on

@@ -19,9 +19,9 @@ class RunningClient:
         return package if self.library is None else f"{package} (librdkafka {self.library})"
 
     def require(self, required: str | None) -> None:
-        """Exit the process with a message if its version is not `required`. None permits every version.
+        """Exit with a message if the version differs from `required`. None: accept every version.
 
-        Otherwise the run would test a client that the user did not choose.
+        The run would otherwise test another client than the user chose.
         """
         if required is not None and required != self.version:
             sys.exit(

@@ -139,9 +139,9 @@ class TransactionalProducer:
     def open(self, process: int) -> None:
         """Create a producer and initialise its transactional id, unless there is a usable one.
 
-        This fences the previous producer of the id and ends its transaction. It is repeated until it succeeds, until
-        the run says stop, or until the run has replaced this worker. A worker that was replaced must not repeat it,
-        because it would fence its own replacement.
+        This fences the previous producer of the id and ends its transaction. The initialisation is repeated until it
+        succeeds, until the run says stop, or until the run has replaced this worker. A worker that was replaced must
+        not repeat it, because it would fence its own replacement.
         """
         while self._producer is None and not (self._control.stopping or self._control.replaced):
             self._control.listen()
@@ -165,7 +165,7 @@ class TransactionalProducer:
 
     @contextmanager
     def transaction(self, op: int, process: int, count: int) -> Iterator[Transaction]:
-        """Open a transaction; the caller calls `begin`. On every exit, record the completion with its errors.
+        """Yield a transaction that the caller begins. On every exit, record the completion with its errors.
 
         An exception from the `with` block is recorded and not raised.
         """

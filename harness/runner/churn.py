@@ -28,7 +28,7 @@ LEAD_S = 3.0
 LAST_S = 4.0
 """No change is planned in the last seconds of the time limit, because a rebalance would not finish."""
 MOST_EXTRA_WORKERS = 2
-"""A stage never has more workers than its options say plus this number."""
+"""The churn adds at most this many workers to a stage."""
 FREE_TIMEOUT_S = 30.0
 """How long to wait for a worker that must leave but is reserved by a fault."""
 NAME = "churn"
@@ -125,7 +125,8 @@ def joining_workers(changes: Sequence[PlannedChange]) -> dict[str, tuple[str, ..
 def extra_endpoints(changes: Sequence[PlannedChange]) -> int:
     """Return how many client endpoints the changes need, in addition to the endpoints of the workers at the start.
 
-    In a swap, the joining worker gets its endpoint before the leaving worker releases its own.
+    In a swap, the joining worker gets its endpoint before the leaving worker releases its own. One more endpoint is
+    spare, for a worker that does not leave in time.
     """
     present = most = 0
     for change in changes:
@@ -230,7 +231,7 @@ class Churn:
 
 
 def read_membership_changes(folder: Path, reports: Sequence[ChangeReport]) -> list[MembershipChange]:
-    """Return which partitions moved in each change, from the journals of the workers. Call it after they have ended."""
+    """Read from the workers' journals which partitions each change moved. Call it after the workers have ended."""
     stages = {report.change.stage for report in reports}
     history = {stage: _assignments(folder, stage) for stage in stages}
     return [_membership_change(report, history[report.change.stage]) for report in reports]

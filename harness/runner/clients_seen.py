@@ -25,8 +25,12 @@ def record_clients(folder: Path, choice: ClientChoice, run_log: RunLog) -> None:
         return
     for journal, client in sorted(clients.items()):
         if client is None or (client.name, client.version) != (choice.name, choice.version):
-            actual = "does not record its client" if client is None else f"used {client}"
-            message = f"{journal} {actual}, instead of the client of --client {choice.name}:{choice.version}"
+            chosen = f"--client {choice.name}:{choice.version}"
+            message = (
+                f"{journal} does not record its client, so it is not known whether it used {chosen}"
+                if client is None
+                else f"{journal} used {client}, but {chosen} was chosen"
+            )
             run_log.add_problem(ReasonCode.OTHER_CLIENT, message, journal)
 
 

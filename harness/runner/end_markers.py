@@ -1,4 +1,4 @@
-"""Finds out whether a stage has processed all its inputs, and marks the ends of the partitions."""
+"""Counts the inputs that a stage has not processed yet, and marks the ends of the partitions."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from harness.model.vocabulary import OffsetTracking
 from harness.roles.end_offsets import count_unread, write_sentinels
 
 COUNTED_BELOW = 5_000
-"""Below this number, the inputs that a stage has left are counted exactly.
+"""Below this number, the inputs that a stage has not processed yet are counted exactly.
 
 Above it, their number is estimated from offsets, which include transaction markers.
 """
@@ -20,7 +20,7 @@ MARK_TIMEOUT_S = 30.0
 
 
 class EndMarkers(Protocol):
-    """The inputs that a stage has left, and the ends of the partitions."""
+    """Counts the inputs that a stage has not processed yet, and marks the ends of the partitions."""
 
     def inputs_left(self, stage: StageSpec, starting: bool = False) -> int | None:
         """Return how many visible inputs the stage has not committed yet; None: not known now.
@@ -30,11 +30,17 @@ class EndMarkers(Protocol):
         ...
 
     def outputs_written(self, stage: StageSpec) -> int:
-        """Return how much the stage has written, if nothing else shows its progress; otherwise 0."""
+        """Return the sum of the high watermarks of the stage's output partitions.
+
+        0 if committed offsets already show its progress.
+        """
         ...
 
     def open_transactions(self, topics: Sequence[str], groups: Sequence[str]) -> list[str]:
-        """Return the partitions of these topics, and of these groups' offsets, that have an open transaction."""
+        """Describe each partition with an open transaction, for example `orders/0 at 17` (its last stable offset).
+
+        These are the partitions of the topics, and the partitions of the groups' committed offsets.
+        """
         ...
 
     def resolve_ends(self, topic_partitions: Sequence[TopicPartition]) -> None:
@@ -121,9 +127,10 @@ class OffsetEndMarkers(SentinelEndMarkers):
         self._last_written: dict[str, tuple[Mapping[TopicPartition, int], float]] = {}
 
     def inputs_left(self, stage: StageSpec, starting: bool = False) -> int | None:
-        """For a stage without a group: 0 after it has written nothing for `idle_s`, and None before that.
+        """For a stage with a group: count the inputs that the group has not committed.
 
-        A stage that is starting is not idle.
+        For a stage without a group: 0 after it has written nothing for `idle_s`, and None before that. A stage that is
+        starting is not idle.
         """
         if stage.group is not None:
             return super().inputs_left(stage)
@@ -144,7 +151,7 @@ class OffsetEndMarkers(SentinelEndMarkers):
         return 0 if time.monotonic() - since_s >= stage.idle_s else None
 
     def outputs_written(self, stage: StageSpec) -> int:
-        """For a stage without a group: how much it had written at the last call of `inputs_left`."""
+        """For a stage without a group: the sum of high watermarks at the last call of `inputs_left`. Otherwise 0."""
         return sum(self._last_written.get(stage.name, ({}, 0.0))[0].values())
 
     @staticmethod
@@ -164,7 +171,7 @@ class OffsetEndMarkers(SentinelEndMarkers):
 def _behind(
     committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, tuple[int, int, int]]
 ) -> dict[TopicPartition, int]:
-    """Return the offset of the first input that is left, for each partition that has inputs left."""
+    """For each partition with unprocessed inputs, return the offset of the first one."""
     positions = {
         topic_partition: max(committed.get(topic_partition, -1), start)
         for topic_partition, (start, _, _) in ends.items()

@@ -20,7 +20,7 @@ from harness.runner.member import RunProcess
 from harness.runner.processes import Processes, unexpected_end
 
 MANY_RECORDS = 200_000
-"""From this number of records on, a second reader saves more time than the second that its start takes."""
+"""With at least this many records, one more reader saves more time than its start costs (1 s)."""
 MOST_READERS = 4
 MOST_STARTS = 3
 

@@ -103,7 +103,7 @@ def quiesce(
 
 
 def _read_broker_logs(cluster: Cluster, final_state: FinalState, folder: Path, run_log: RunLog) -> FinalState:
-    """Read the broker logs, if that is possible only while the cluster is running."""
+    """Fetch the broker logs now, if the witness needs a running cluster. Segment files are read later."""
     witness = cluster.witness()
     if witness is None:
         return final_state
@@ -179,7 +179,7 @@ def _require_drained(ends: EndMarkers, stage: StageSpec, timeouts: DrainTimeouts
     """Raise `EnvironmentFailure` if inputs are not committed after all workers have ended."""
     (count,) = wait_for(
         lambda: (remaining,) if (remaining := ends.inputs_left(stage)) is not None else None,
-        f"the number of inputs that {stage.name} has left to be known",
+        f"the lag of {stage.name} to be known",
         timeouts.drain_s,
         every_s=timeouts.every_s,
     )
@@ -226,7 +226,11 @@ def _read_to_the_ends(
             on_started=mark,
         )
 
-    attempt(*not_marked, partial(ends.resolve_ends, topic_partitions))
+    attempt(
+        ReasonCode.NO_SENTINELS,
+        "the end offsets of the partitions could not be read",
+        partial(ends.resolve_ends, topic_partitions),
+    )
     if ends.end_offsets:
         run_log.rested_ms = time.time() * 1000
     attempt(ReasonCode.READER_SHORT, "the final readers did not read to the end", read)
@@ -251,11 +255,14 @@ def _read_cluster_state(cluster: Cluster, pipeline: PipelineSpec, run_log: RunLo
         ends = cluster.log_offsets(all_topics)
         compacted = cluster.compacted(all_topics)
     except FencepostError as error:
-        run_log.add_problem(ReasonCode.ENDS_UNKNOWN, f"the ends of the partitions could not be read: {error}")
+        run_log.add_problem(
+            ReasonCode.ENDS_UNKNOWN, f"the end offsets of the partitions could not be read: {error}"
+        )
         return FinalState()
     if out_of_sync:
         run_log.add_problem(
-            ReasonCode.NOT_IN_SYNC_AT_THE_END, f"after the final reads {'; '.join(out_of_sync[:5])}"
+            ReasonCode.NOT_IN_SYNC_AT_THE_END,
+            f"not all replicas were in sync after the final reads: {'; '.join(out_of_sync[:5])}",
         )
     return FinalState(
         {topic_partition: view.leader for topic_partition, view in views.items()},

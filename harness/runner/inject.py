@@ -112,7 +112,9 @@ class FaultInjector:
             end_ns = self._journal.now_ns()
         finally:
             proof = "; ".join(effect.proof)
-            missing_proof = next(iter(effect.unmet_goals.values()), "no sign of it was seen")
+            missing_proof = next(
+                iter(effect.unmet_goals.values()), "no evidence shows that the fault had an effect"
+            )
             evidence = proof if effect.acted else missing_proof
             outcome = Outcome.OK if end_ns is not None else Outcome.INFO
             with self.journal_lock:

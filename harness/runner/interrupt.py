@@ -1,4 +1,4 @@
-"""Handles Ctrl-C. The first one ends the run early, and the evidence so far is checked. The next one exits at once."""
+"""Handles Ctrl-C. The effect of the first one depends on the phase (`InterruptPhase`). The next one exits at once."""
 
 import os
 import signal
@@ -18,7 +18,10 @@ class InterruptPhase(StrEnum):
         "interrupted: healing the cluster, then checking the evidence so far; press Ctrl-C again to stop now"
     )
     MEASURING = "interrupted: drawing the charts of the measurements so far; press Ctrl-C again to stop now"
-    SUITE = "interrupted: ending the active runs, then checking those that are over; press Ctrl-C again to stop now"
+    SUITE = (
+        "interrupted: ending the active runs, then checking all runs that have ended; "
+        "press Ctrl-C again to stop now"
+    )
     CHECKING = (
         "the run is over and its evidence is being checked; press Ctrl-C again to stop without a verdict"
     )

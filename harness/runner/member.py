@@ -38,7 +38,7 @@ class RunProcess:
     status: ProcessStatus = field(default_factory=ProcessStatus)
     listener: threading.Thread | None = None
     expected_to_end: bool = False
-    reserved: bool = False  # a fault has armed a step of this worker, or has stopped the worker at a step
+    reserved: bool = False  # a fault has armed a step of this worker, or holds the worker at a step
     rules: ProgramRules | None = None  # of an instance of a custom pipeline
 
     @property
@@ -74,11 +74,11 @@ class RunProcess:
 
     @property
     def alive(self) -> bool:
-        """True if the process exists, stopped or not, or if some of its reports are not read yet."""
+        """True if the process exists, paused or not, or if some of its reports are not read yet."""
         return self.child.poll() is None or (self.listener is not None and self.listener.is_alive())
 
     def await_listener(self) -> None:
-        """Wait until all reports of the process are read. Call it after the process has ended."""
+        """Wait until all reports of the process are read. Give up after 5 s. Call it after the process has ended."""
         if self.listener is not None:
             self.listener.join(LAST_REPORT_TIMEOUT_S)
 
@@ -110,15 +110,22 @@ class RunProcess:
             return any(re.search(pattern, line) for line in lines)
 
 
-def describe_not_ready(member: RunProcess, members_of: Callable[[str], Collection[str] | None]) -> str:
+def describe_not_ready(
+    member: RunProcess, members_of: Callable[[str], Collection[str] | None], workers: Sequence[RunProcess]
+) -> str:
     """Return a message that says why a process is not ready."""
     if member.rules is None:
         return f"{member.journal} has not reported that it is ready"
     if member.rules.ready is not None:
         return f"{member.journal} has printed no line that matches {member.rules.ready!r}"
     group = members_of(member.group or "")
-    state = "is not stable" if group is None else f"has {len(group)} member{'s' * (len(group) != 1)}"
-    return f"{member.journal} is not ready, because its group {member.group} {state}"
+    if group is None:
+        return f"{member.journal} is not ready, because its group {member.group} is not stable"
+    expected = len(_instances_in_group(member, workers))
+    return (
+        f"{member.journal} is not ready, because its group {member.group} has "
+        f"{len(group)} member{'s' * (len(group) != 1)}; {expected} {'is' if expected == 1 else 'are'} expected"
+    )
 
 
 def is_ready(
@@ -126,7 +133,8 @@ def is_ready(
 ) -> bool:
     """Return whether an instance of a custom pipeline is ready.
 
-    It is ready if it has printed the line that `pipeline.toml` names, or if its group has all its members.
+    If `pipeline.toml` has the key `ready`, the instance is ready when a line of its output matches it. Otherwise it is
+    ready when its group has at least as many members as it has live instances. Without a group, it is ready at once.
     """
     if member.rules is None:
         return False
@@ -135,5 +143,8 @@ def is_ready(
     if member.group is None:
         return True
     group = members_of(member.group)
-    expected = [worker for worker in workers if worker.group == member.group]
-    return group is not None and len(group) >= len(expected)
+    return group is not None and len(group) >= len(_instances_in_group(member, workers))
+
+
+def _instances_in_group(member: RunProcess, workers: Sequence[RunProcess]) -> list[RunProcess]:
+    return [worker for worker in workers if worker.group == member.group]

@@ -28,7 +28,8 @@ T = TypeVar("T")
 class Resource(StrEnum):
     """Something that a fault uses exclusively. Two faults that use the same resource never overlap."""
 
-    BROKERS = "brokers"  # one broker or its links at a time, so that no partition lacks a leader
+    # All brokers and their links. Only one fault acts on them at a time, so that no partition lacks a leader.
+    BROKERS = "brokers"
     WORKERS = "workers"
     SERVICES = "services"  # the database servers of the pipeline
 
@@ -66,13 +67,13 @@ class PlannedFault:
 
     @property
     def step(self) -> str | None:
-        """The step of a worker's loop at which the fault is injected; None: at any."""
+        """The step of a worker's loop at which the fault is injected; None: the fault does not wait for a step."""
         step = self.parameters.get("step")
         return None if step is None else str(step)
 
     @property
     def state(self) -> str | None:
-        """The transaction state in which the fault is injected; None: in any."""
+        """The transaction state in which the fault is injected; None: it does not wait for one."""
         state = self.parameters.get("state")
         return None if state is None else str(state)
 
@@ -271,7 +272,8 @@ class Nemesis:
     name: str
     summary: str
     past_tense: str  # completes a sentence: "was killed", for "broker 2 was killed"
-    hold_s: float  # how long the fault is active; if it were shorter, clients would only wait
+    # The least time from the call of `inject` to the heal, in seconds. A shorter fault would only delay the clients.
+    hold_s: float
     recovery_s: float  # from the heal until the cluster has recovered
     draw: Callable[[Random, FaultTargets], DrawnFault]
     inject: Callable[[FaultContext, PlannedFault], AbstractContextManager[InjectedFault]]

@@ -4,24 +4,24 @@ from harness.runner.nemesis import PlannedFault, Resource
 
 
 def all_brokers(planned: PlannedFault) -> frozenset[Resource]:
-    """Return the resources of a fault of brokers or links.
+    """A fault that acts on brokers or links occupies BROKERS.
 
-    It also uses the workers if it stops a worker at a step or in a state.
+    If it waits for a worker's step or for a transaction state, it occupies WORKERS too.
     """
-    stops_worker = planned.step is not None or planned.state is not None
-    return frozenset({Resource.BROKERS, *({Resource.WORKERS} if stops_worker else ())})
+    holds_worker = planned.step is not None or planned.state is not None
+    return frozenset({Resource.BROKERS, *({Resource.WORKERS} if holds_worker else ())})
 
 
 def brokers_and_a_worker(_: PlannedFault) -> frozenset[Resource]:
-    """Return the resources of a fault that acts on a broker or a link, and stops a worker at the same time."""
+    """A fault that acts on a broker or a link, and holds a worker at the same time, occupies BROKERS and WORKERS."""
     return frozenset({Resource.BROKERS, Resource.WORKERS})
 
 
 def all_workers(_: PlannedFault) -> frozenset[Resource]:
-    """Return the resources of a fault of workers."""
+    """A fault that acts on workers occupies WORKERS."""
     return frozenset({Resource.WORKERS})
 
 
 def all_services(_: PlannedFault) -> frozenset[Resource]:
-    """Return the resources of a fault of a database server."""
+    """A fault that acts on a database server occupies SERVICES."""
     return frozenset({Resource.SERVICES})

@@ -34,7 +34,7 @@ from harness.runner.member import RunProcess, describe_not_ready, is_ready
 
 START_TIMEOUT_S = 60.0
 MOST_UNEXPECTED_ENDS = 20
-"""If more workers end unexpectedly, the run fails."""
+"""The run fails after more than this many unexpected ends of its workers."""
 MOST_EXITS = 8
 """If one instance of a custom pipeline ends by itself this many times, the run ends. A few ends are legal: for example,
 a program may exit because it was fenced."""
@@ -161,7 +161,10 @@ class Processes:
         """Wait until each process is ready.
 
         If the wait takes long, `report_wait` is called once with a message that says what is missing.
-        Raises `StartFailed` if a process has ended, and `WaitTimeout`.
+
+        Raises:
+            StartFailed: A process ended before it was ready.
+            WaitTimeout: A process was not ready in time.
         """
 
         def ready() -> bool:
@@ -171,10 +174,15 @@ class Processes:
             return self._all_ready(members)
 
         def not_ready() -> str:
-            return "; ".join(describe_not_ready(m, self._members_of) for m in members if not m.status.ready)
+            workers = self.workers()
+            return "; ".join(
+                describe_not_ready(member, self._members_of, workers)
+                for member in members
+                if not member.status.ready
+            )
 
         within_s = max((m.rules.ready_within_s for m in members if m.rules), default=START_TIMEOUT_S)
-        wait_for(ready, "all workers to be ready", within_s, last_seen=not_ready, report_wait=report_wait)
+        wait_for(ready, "all processes to be ready", within_s, last_seen=not_ready, report_wait=report_wait)
 
     def _all_ready(self, members: Sequence[RunProcess]) -> bool:
         """Return whether all processes are ready. Set `ready` of instances that `is_ready` finds ready."""
@@ -205,7 +213,7 @@ class Processes:
         return sum((member.status.counts for member in list(self.members)), Counts())
 
     def unread(self) -> list[tuple[str, int]]:
-        """Return the journal of each worker that did not read all its partitions to the end, and how many are left."""
+        """Return (journal, number of unread partitions) of each worker that did not read every partition to its end."""
         return [(member.journal, member.status.unread) for member in self.members if member.status.unread]
 
     # -- faults -----------------------------------------------------------------------------
@@ -219,14 +227,14 @@ class Processes:
         *,
         resume: bool = False,
     ) -> Claims:
-        """Let a worker run until it reaches a step, and stop it there.
+        """Let a worker run until it reaches a step, and hold it there.
 
         Args:
             member: The worker.
             step: The step.
             timeout_s: How long to wait for the worker, in seconds.
-            txn_end: Stop only in a transaction with this intended end: `commit` or `abort`; None: in any transaction.
-            resume: The worker is stopped at another step now, and must first continue from there.
+            txn_end: Hold it only in a transaction with this intended end: `commit` or `abort`. None: in any.
+            resume: The worker is held at another step now, and must first continue from there.
 
         Returns:
             By partition, the inputs that the worker is processing.
@@ -323,5 +331,5 @@ class Processes:
         return unresponsive
 
     def alive_in_roles(self, *roles: Role) -> Iterator[RunProcess]:
-        """Return the live processes of these roles, including zombies."""
+        """Return the live processes of these roles, including workers that were paused and replaced."""
         return (member for member in list(self.members) if member.role in roles and member.alive)

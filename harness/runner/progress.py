@@ -15,7 +15,7 @@ class Tick:
     aborted: int
     info: int
     fenced: int
-    rate_tps: float  # committed transactions per second since the last tick
+    rate_tps: float  # committed transactions per second, over about the last second
     lag: int | None  # inputs that are not committed yet; None: not known
     faults: tuple[str, ...] = ()  # the active faults
     counts_known: bool = True  # False for a custom pipeline: the counts of transactions are then not known

@@ -90,7 +90,7 @@ class RunResources:
 def perform(plan: RunPlan, resources: RunResources, run_log: RunLog, preparation: Preparation) -> FinalState:
     """Run the pipeline under faults, then stop it and read the final state of the cluster.
 
-    Raises the first error of a fault, after everything is healed.
+    If a fault or a change of the churn failed, raise the first such error, after the final state was read.
     """
     with run_log.phase("topics"):
         resources.cluster.create_topics(plan.pipeline.topics, TOPICS_TIMEOUT_S)
@@ -182,7 +182,8 @@ def _under_faults(
 ) -> Sequence[BaseException]:
     """Feed inputs, inject faults and replace dead workers until the time limit is reached and every fault is healed.
 
-    Returns the errors of faults.
+    Stop earlier after an interrupt or an error, and at the latest OVERTIME_S after the time limit.
+    Returns the errors of faults and of the churn.
     """
     processes = context.processes
     start_s = time.monotonic()
@@ -206,7 +207,7 @@ def _under_faults(
                 active = ", ".join(injector.state.active.values())
                 run_log.add_problem(
                     ReasonCode.FAULTS_LATE,
-                    f"{active} was still active {OVERTIME_S:g} s after the time limit",
+                    f"the faults were not finished {OVERTIME_S:g} s after the time limit (active: {active or 'none'})",
                     active,
                 )
                 break
@@ -242,11 +243,16 @@ def _under_faults(
 
 
 def _require_fed(feeder: RunProcess) -> None:
-    """Raise if the feeder has ended: `UsageError` if it says that the source of its inputs failed."""
+    """Raise if the feeder has ended.
+
+    Raises:
+        UsageError: The feeder ended because of its inputs: their source failed, or one is too large.
+        EnvironmentFailure: The feeder ended for another reason.
+    """
     if feeder.alive:
         return
     if feeder.child.poll() == ExitStatus.USAGE:
-        raise UsageError(f"the feeder could not make more inputs: {feeder.last_output()}")
+        raise UsageError(f"the feeder could not send the next input: {feeder.last_output()}")
     raise EnvironmentFailure(f"the feeder ended unexpectedly: {feeder.last_output()}")
 
 

@@ -24,12 +24,12 @@ class StuckCall:
     responder: str  # who should answer, as the end of a sentence; empty: not known
     until_s: float | None = None  # when the call returned or the worker ended; None: the call still waits
 
-    def reason(self, now_s: float, end: str = "") -> Reason:
-        """Return a reason or warning. `end` follows the duration of a call that still waits."""
+    def reason(self, now_s: float, suffix: str = "") -> Reason:
+        """Return a reason or warning. `suffix` is inserted after the duration, if the call has not returned."""
         worker = f"worker {self.journal}"
         if self.until_s is None:
             message = (
-                f"{worker} has waited in {self.call} for {now_s - self.since_s:.0f} s{end}{self.responder}"
+                f"{worker} has waited in {self.call} for {now_s - self.since_s:.0f} s{suffix}{self.responder}"
             )
         else:
             message = (
@@ -61,7 +61,8 @@ class RunLog:
     clients: Sequence[str] = ()  # the clients of the workers, from their journals
     # The finalized level of each feature of the cluster.
     features: Mapping[str, int] = field(default_factory=dict)
-    # The wall-clock time when the end offsets were read; None: the run has sentinels.
+    # The wall-clock time when the end offsets were read. None: sentinels mark the ends, or
+    # the offsets could not be read.
     rested_ms: float | None = None
 
     def now_s(self) -> float:
@@ -80,7 +81,7 @@ class RunLog:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time a phase of the run, and show it."""
+        """Show a phase of the run and measure its duration."""
         self.progress.phase(name)
         self.compare_clocks()
         start_s = self.now_s()

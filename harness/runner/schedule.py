@@ -30,7 +30,7 @@ MOST_SLACK_S = 2.0
 
 @dataclass(frozen=True)
 class Schedule:
-    """The planned faults of a run by start time, and its churn."""
+    """The planned faults of a run, ordered by start time, and its churn."""
 
     planned_faults: tuple[PlannedFault, ...] = ()
     unscheduled: Mapping[str, str] = field(default_factory=dict)  # by nemesis: why it was left out

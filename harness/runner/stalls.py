@@ -1,4 +1,4 @@
-"""Tracks client calls of workers that last too long.
+"""Tracks client calls of workers that take too long.
 
 A separate thread of the worker reports such a call (`harness.roles.call_watch`). If the call returns, it leads to a
 warning. If the run has to kill the worker during the call, the verdict is unknown, because the operation has no
@@ -37,7 +37,10 @@ def update_stalls(context: FaultContext, run_log: RunLog) -> None:
 
 
 def explain_kill(member: RunProcess, context: FaultContext, run_log: RunLog) -> Reason:
-    """Return the reason for a process that had to be killed at the end. It names the call in which it waited."""
+    """Return the reason for a process that had to be killed at the end.
+
+    The reason names the call in which the process waited.
+    """
     stalls = [stall for stall in run_log.stalls if stall.journal == member.journal and stall.until_s is None]
     if not stalls:
         message = f"{member.journal} did not end within {STOP_TIMEOUT_S:g} s and was killed"

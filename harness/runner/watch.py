@@ -8,7 +8,7 @@ from harness.runner.progress import Tick
 from harness.settings.options import Options
 
 BEHIND_S = 20.0
-"""The rate is too high if, without an active fault, the lag exceeds the number of inputs of this many seconds."""
+"""Advise a lower rate if the lag exceeds this many seconds of inputs while no fault is active."""
 
 
 class Watch:
@@ -31,7 +31,7 @@ class Watch:
         self._advised = False
 
     def tick(self, faults: tuple[str, ...]) -> Tick:
-        """Return the current state. Call it regularly, because it computes the rate since an earlier call."""
+        """Return the current state. Call it several times a second: the rate is that of about the last second."""
         counts = self._processes.counts()
         committed = counts.committed
         now_s = time.monotonic()

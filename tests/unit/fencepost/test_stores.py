@@ -79,7 +79,7 @@ def test_an_external_history_is_not_a_run(store, path):
 
 
 def test_a_path_with_several_runs_is_not_a_run(store):
-    with pytest.raises(UnreadableInput, match="contains several runs: name one of them"):
+    with pytest.raises(UnreadableInput, match="is a folder of runs, not a run: name a run in it"):
         find_run("store")
 
 

@@ -151,7 +151,7 @@ def test_a_feeder_whose_inputs_cannot_be_made_is_a_usage_error(tmp_path: Path) -
     body = 'report(ready=True)\nprint("expect.py:purchase raised ValueError: out of stock")\nsys.exit(2)'
     run = FakeWholeRun(tmp_path, program=Script(others={Role.FEEDER: body}), limit_s=600.0)
     with pytest.raises(
-        UsageError, match=r"could not make more inputs: expect.py:purchase raised ValueError: out of stock"
+        UsageError, match=r"could not send the next input: expect.py:purchase raised ValueError: out of stock"
     ):
         run.perform()
     assert run.took_s < 60

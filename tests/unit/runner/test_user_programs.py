@@ -91,14 +91,14 @@ def test_the_last_output_of_an_instance_that_has_just_ended_is_read(tmp_path: Pa
     ("line", "lacks"),
     [
         ("up", "s-1.0 has printed no line that matches 'up'"),
-        (None, "s-1.0 is not ready, because its group g has 0 members"),
+        (None, "s-1.0 is not ready, because its group g has 0 members; 1 is expected"),
     ],
 )
 def test_the_wait_for_an_instance_ends_after_its_own_time_out(
     line: str | None, lacks: str, tmp_path: Path
 ) -> None:
     program = ShellProgram(STAYS, ProgramRules(line, ready_within_s=0.3))
-    message = rf"waited 0\.3 s for all workers .* last seen: {re.escape(lacks)}"
+    message = rf"waited 0\.3 s for all processes .* last seen: {re.escape(lacks)}"
     with (
         fake_run(tmp_path, program, pipeline=CUSTOM_PIPELINE) as run,
         pytest.raises(WaitTimeout, match=message),
