@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost import registry
-from fencepost.checks.decide import decide_runs, open_evidence
+from fencepost.checks.check_stored_runs import check_stored_runs, open_evidence
 from fencepost.checks.evidence import Evidence
 from fencepost.checks.spark import start_early
 from fencepost.command_line import command_line
@@ -75,7 +75,7 @@ class SparkService:
                     why = "the shared Spark has another Java or other settings, or belongs to another installation"
                     send_message({"refused": why})
                     return
-                results = self._decide(pending, request, send_message) if request.runs else []
+                results = self._check(pending, request, send_message) if request.runs else []
             except EnvironmentFailure as error:
                 # This client starts its own Spark. For the next client, this server starts a new Spark.
                 self._forget()
@@ -107,18 +107,20 @@ class SparkService:
         if pending is not None:
             pending.close()
 
-    def _decide(
+    def _check(
         self, pending: "StartingSpark", request: SparkRequest, send_message: SendMessage
     ) -> list[Verdict | FencepostError]:
         """A result for each run. Raises `EnvironmentFailure` if Spark is gone."""
         evidence_or_errors = [_open(Path(folder)) for folder in request.runs]
         runs = [run for run in evidence_or_errors if not isinstance(run, FencepostError)]
         allow = frozenset(request.allow)
-        decisions = decide_runs(pending.session(), runs, allow, lambda name: send_message({"progress": name}))
-        if failure := next((result for result in decisions if isinstance(result, EnvironmentFailure)), None):
+        results = check_stored_runs(
+            pending.session(), runs, allow, lambda name: send_message({"progress": name})
+        )
+        if failure := next((result for result in results if isinstance(result, EnvironmentFailure)), None):
             raise failure
-        results = iter(decisions)
-        return [run if isinstance(run, FencepostError) else next(results) for run in evidence_or_errors]
+        remaining = iter(results)
+        return [run if isinstance(run, FencepostError) else next(remaining) for run in evidence_or_errors]
 
 
 def _open(folder: Path) -> Evidence | FencepostError:

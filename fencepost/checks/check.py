@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fencepost.checks.check_stored_runs import check_stored_runs, open_evidence
 from fencepost.checks.chunks import prefetched, split_into_chunks
-from fencepost.checks.decide import decide_runs, open_evidence
 from fencepost.checks.evidence import LARGE_BYTES, Evidence
 from fencepost.checks.histories import check_history_files
 from fencepost.checks.run_folders import NamedHistory
@@ -170,7 +170,7 @@ class _Check:
             self._show_count(request)
             results = _check_with_shared_spark(request, *self._settings, self._progress)
         if results is None:
-            results = decide_runs(
+            results = check_stored_runs(
                 self._ensure_started(request),
                 request.runs,
                 request.allow,
@@ -222,7 +222,7 @@ def _check_with_shared_spark(
     parts = SparkParts(str(find_java("auto").home), master, spark_conf)
     folders = [str(evidence.folder.absolute()) for evidence in request.runs]
     try:
-        results = shared.decide(SparkRequest(parts, folders, sorted(request.allow)), progress.phase)
+        results = shared.check(SparkRequest(parts, folders, sorted(request.allow)), progress.phase)
     except ServerRefused as error:
         log.info("this check starts its own Spark: %s", error)
         return None

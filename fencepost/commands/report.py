@@ -24,7 +24,7 @@ def command(store: str) -> ExitStatus:
         raise UnreadableInput(f"{folder} has no verdict yet: run `fencepost check {folder}` first")
     verdict = Verdict.load(folder / "verdict.json")
 
-    from fencepost.checks.decide import open_evidence
+    from fencepost.checks.check_stored_runs import open_evidence
 
     evidence = open_evidence(store, folder)
     if verdict.valid is Validity.VALID and evidence.had_log and not (folder / "log").is_dir():

@@ -87,7 +87,7 @@ def run(
         finished = perform_run(options, progress, command, workload, schedule, interrupt, stack, spark)
         try:
             with finished.run_log.steps() as begin:
-                verdict = spark.decide(finished.folder, begin)
+                verdict = spark.check(finished.folder, begin)
         except FencepostError:
             progress.say(f"the run has no verdict yet: `fencepost check {finished.folder}` checks it again")
             raise

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checkers.spark.interrupts import interruptible
-from fencepost.checks.decide import decide_run, open_evidence
+from fencepost.checks.check_stored_runs import check_stored_run, open_evidence
 from fencepost.checks.spark import LARGE_INPUTS, LARGE_WARM_UP_S, WARM_UP_S, start_early
 from fencepost.sharing.client import ServerRefused
 from fencepost.sharing.spark import SparkParts, SparkRequest, shared_spark
@@ -53,14 +53,14 @@ class RunSpark:
                 self._shared = None
         self._own = self._start_own(java)
 
-    def decide(self, folder: Path, phase: Callable[[str], None]) -> Verdict:
-        """Check the run folder. `phase` is called with the name of each step. Raises `FencepostError`."""
-        assert self._java is not None, "`start` must be called before `decide`"
+    def check(self, folder: Path, phase: Callable[[str], None]) -> Verdict:
+        """Check the run and decide its verdict. `phase` gets the name of each step. Raises `FencepostError`."""
+        assert self._java is not None, "`start` must be called before `check`"
         phase(WAIT)
         if self._shared is not None:
             request = SparkRequest(self._parts(self._java), [str(folder.absolute())])
             try:
-                (result,) = self._shared.decide(request, phase)
+                (result,) = self._shared.check(request, phase)
             except ServerRefused as error:
                 log.warning("the shared Spark failed, so this run starts its own: %s", error)
             else:
@@ -69,7 +69,7 @@ class RunSpark:
                 return replace(result, history=str(folder))
         own = self._own or self._start_own(self._java)
         with interruptible(own):
-            return decide_run(own.session(), open_evidence(str(folder), folder), phase)
+            return check_stored_run(own.session(), open_evidence(str(folder), folder), phase)
 
     def _start_own(self, java: Java) -> "StartingSpark":
         options = self._options

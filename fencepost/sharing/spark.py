@@ -51,8 +51,8 @@ class SharedSpark:
         """Start Spark if it has not started. Returns before Spark is ready."""
         send_request(self._path, {"spark": asdict(SparkRequest(parts))}, lambda name: None, START_TIMEOUT_S)
 
-    def decide(self, request: SparkRequest, phase: Callable[[str], None]) -> list[Verdict | FencepostError]:
-        """Check the runs. Returns for each run its verdict, or the error that prevented one."""
+    def check(self, request: SparkRequest, phase: Callable[[str], None]) -> list[Verdict | FencepostError]:
+        """Check the runs and decide their verdicts. If a run has no verdict, its result is the error."""
         answer = send_request(self._path, {"spark": asdict(request)}, phase)
         return [result_from_json(body) for body in answer["results"]]
 

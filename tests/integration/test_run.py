@@ -76,7 +76,7 @@ def test_the_runs_of_a_session_share_a_spark(stored: Result) -> None:
     folder = str(stored.folder.absolute())
     phases: list[str] = []
     parts = SparkParts(str(find_java("auto").home), Options().master, {})
-    (answer,) = shared.decide(SparkRequest(parts, [folder]), phases.append)
+    (answer,) = shared.check(SparkRequest(parts, [folder]), phases.append)
     assert isinstance(answer, Verdict)
     assert answer.as_json() == {**stored.verdict, "history": folder}
     assert "checks" in phases

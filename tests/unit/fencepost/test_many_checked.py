@@ -33,7 +33,7 @@ class FakeSpark:
         self.large.append(large)
         yield object()
 
-    def decide(self, session: object, runs: Any, allow: Any, phase: Any) -> Results:
+    def check(self, session: object, runs: Any, allow: Any, phase: Any) -> Results:
         if self.fails_at == len(self.jobs):
             raise EnvironmentFailure("Spark is gone")
         self.jobs.append([Path(run.folder).name for run in runs])
@@ -51,7 +51,7 @@ def fake_spark(monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
         return Evidence(history, folder, SimpleNamespace(), None, ())  # type: ignore[arg-type]
 
     monkeypatch.setattr(checking, "open_evidence", open_evidence)
-    monkeypatch.setattr(checking, "decide_runs", fake.decide)
+    monkeypatch.setattr(checking, "check_stored_runs", fake.check)
     monkeypatch.setattr(checking, "split_into_chunks", lambda folders: [[n] for n in range(len(folders))])
     monkeypatch.setattr(spark, "open_spark", fake.open_spark)
     return fake

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fencepost.checks.check import _open
-from fencepost.checks.decide import name_damaged_table, open_evidence
+from fencepost.checks.check_stored_runs import name_damaged_table, open_evidence
 from fencepost.checks.evidence import Evidence
 from fencepost.checks.run_folders import find_histories
 from harness.common.errors import AnalysisFailed, UnreadableInput

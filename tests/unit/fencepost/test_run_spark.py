@@ -48,21 +48,21 @@ class FakeSparks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made: list[str] = []
-        self.shared_starts = self.shared_decides = True
+        self.shared_starts = self.shared_checks = True
         monkeypatch.setattr(SharedSpark, "start", self._start_shared)
-        monkeypatch.setattr(SharedSpark, "decide", self._decide_shared)
+        monkeypatch.setattr(SharedSpark, "check", self._check_shared)
         monkeypatch.setattr(run_spark, "start_early", self._start_own)
         monkeypatch.setattr(run_spark, "open_evidence", lambda name, folder: None)
-        monkeypatch.setattr(run_spark, "decide_run", self._decide_own)
+        monkeypatch.setattr(run_spark, "check_stored_run", self._check_own)
 
     def _start_shared(self, *_: object) -> None:
         self.made.append("start shared")
         if not self.shared_starts:
             raise ServerRefused("another Java")
 
-    def _decide_shared(self, *_: object) -> list[Any]:
-        self.made.append("decide shared")
-        if not self.shared_decides:
+    def _check_shared(self, *_: object) -> list[Any]:
+        self.made.append("check shared")
+        if not self.shared_checks:
             raise ServerRefused("Spark is gone")
         return [UNREADABLE if "damaged" in str(_) else VERDICT]
 
@@ -72,8 +72,8 @@ class FakeSparks:
             close=lambda: self.made.append("close own"), took_s=None, session=str, killed=False
         )
 
-    def _decide_own(self, *_: object) -> Verdict:
-        self.made.append("decide own")
+    def _check_own(self, *_: object) -> Verdict:
+        self.made.append("check own")
         return VERDICT
 
 
@@ -81,42 +81,42 @@ VERDICT = Verdict("a", "shop", 7, Validity.VALID, "all well")
 UNREADABLE = UnreadableInput("a table is gone")
 
 
-def decide(options: Options, folder: str = "a") -> Verdict:
+def check(options: Options, folder: str = "a") -> Verdict:
     with ExitStack() as stack:
         spark = RunSpark(options, stack)
         spark.start(JAVA)
-        return spark.decide(Path(folder), lambda name: None)
+        return spark.check(Path(folder), lambda name: None)
 
 
 @pytest.mark.parametrize(
-    ("starts", "decides", "calls"),
+    ("starts", "checks", "calls"),
     [
-        (True, True, ["start shared", "decide shared"]),
-        (False, True, ["start shared", "start own", "decide own", "close own"]),
-        (True, False, ["start shared", "decide shared", "start own", "decide own", "close own"]),
+        (True, True, ["start shared", "check shared"]),
+        (False, True, ["start shared", "start own", "check own", "close own"]),
+        (True, False, ["start shared", "check shared", "start own", "check own", "close own"]),
     ],
 )
 def test_a_run_that_the_shared_spark_refuses_starts_its_own(
-    starts: bool, decides: bool, calls: list[str], monkeypatch: pytest.MonkeyPatch
+    starts: bool, checks: bool, calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SERVER, "/nowhere/socket")
     fake_sparks = FakeSparks(monkeypatch)
-    fake_sparks.shared_starts, fake_sparks.shared_decides = starts, decides
-    assert decide(Options()) == VERDICT
+    fake_sparks.shared_starts, fake_sparks.shared_checks = starts, checks
+    assert check(Options()) == VERDICT
     assert fake_sparks.made == calls
 
 
 def test_a_verdict_of_the_shared_spark_has_the_path_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SERVER, "/nowhere/socket")
     FakeSparks(monkeypatch)
-    assert decide(Options(), "store/b").history == "store/b"
+    assert check(Options(), "store/b").history == "store/b"
 
 
 def test_an_error_from_the_shared_spark_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SERVER, "/nowhere/socket")
     FakeSparks(monkeypatch)
     with pytest.raises(UnreadableInput, match="a table is gone"):
-        decide(Options(), "damaged")
+        check(Options(), "damaged")
 
 
 @pytest.mark.parametrize(
@@ -127,5 +127,5 @@ def test_a_large_run_and_a_run_without_a_server_start_their_own_spark(
 ) -> None:
     monkeypatch.setenv(SERVER, server)
     fake_sparks = FakeSparks(monkeypatch)
-    assert decide(options) == VERDICT
-    assert fake_sparks.made == ["start own", "decide own", "close own"]
+    assert check(options) == VERDICT
+    assert fake_sparks.made == ["start own", "check own", "close own"]

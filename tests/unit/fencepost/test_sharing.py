@@ -73,7 +73,7 @@ def test_a_request_and_its_answer_are_received_unchanged(tmp_path: Path) -> None
     lines = line(progress="checks"), line(results=[result_as_json(VERDICT)])
     longer_than_an_address = tmp_path / ("long" * 40) / "server"
     with fake_server(longer_than_an_address, *lines) as (path, requests):
-        (verdict,) = SharedSpark(path).decide(RUN, phases.append)
+        (verdict,) = SharedSpark(path).check(RUN, phases.append)
     assert isinstance(verdict, Verdict)
     assert verdict.as_json() == VERDICT.as_json()
     assert phases == ["checks"]
@@ -103,7 +103,7 @@ def test_a_server_that_refuses_or_ends_is_an_error(
         fake_server(tmp_path / "server", *lines) as (socket_path, _),
         pytest.raises(ServerRefused, match=why),
     ):
-        SharedSpark(socket_path).decide(RUN, ignore)
+        SharedSpark(socket_path).check(RUN, ignore)
 
 
 def test_a_socket_in_a_folder_that_others_can_open_is_refused(tmp_path: Path) -> None:
@@ -145,14 +145,14 @@ class FakeServices:
         monkeypatch.setattr(server, "start_early", self._start_spark)
         monkeypatch.setattr(server, "find_java", lambda home: home)
         monkeypatch.setattr(server, "open_evidence", lambda name, folder: name)
-        monkeypatch.setattr(server, "decide_runs", self._decide)
+        monkeypatch.setattr(server, "check_stored_runs", self._check)
         monkeypatch.setattr(server, "open_cluster", self._cluster)
 
     def _start_spark(self, *_: object, inputs: float) -> FakeSpark:
         self.sparks.append(FakeSpark())
         return self.sparks[-1]
 
-    def _decide(
+    def _check(
         self, spark: str, runs: list[str], allow: frozenset[str], phase: Callable[[str], None]
     ) -> list[Verdict]:
         self.act(phase)
@@ -192,11 +192,11 @@ def server_path(fake_services: FakeServices, tmp_path: Path) -> Iterator[Path]:
 def test_clients_with_equal_settings_share_one_spark(fake_services: FakeServices, server_path: Path) -> None:
     shared = SharedSpark(server_path)
     shared.start(PARTS)
-    (verdict,) = shared.decide(RUN, ignore)
+    (verdict,) = shared.check(RUN, ignore)
     assert isinstance(verdict, Verdict) and verdict.history == "/store/a"
     assert len(fake_services.sparks) == 1
     with pytest.raises(ServerRefused, match="another Java"):
-        shared.decide(OTHER_RUN, ignore)
+        shared.check(OTHER_RUN, ignore)
 
 
 def test_a_client_that_leaves_does_not_disturb_the_next_one(
@@ -204,19 +204,19 @@ def test_a_client_that_leaves_does_not_disturb_the_next_one(
 ) -> None:
     client_left, check_started = threading.Event(), threading.Event()
 
-    def on_decide(phase: Callable[[str], None]) -> None:
+    def on_check(phase: Callable[[str], None]) -> None:
         check_started.set()
         assert client_left.wait(5)
         for _ in range(50):  # the first lines after the client has left may still be buffered
             phase("checks")
 
-    fake_services.act = on_decide
+    fake_services.act = on_check
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel, short_name(server_path) as name:
         channel.connect(name)
         channel.sendall(line(spark=asdict(RUN)))
         assert check_started.wait(5)
     client_left.set()
-    (verdict,) = SharedSpark(server_path).decide(RUN, ignore)  # it waits until the first request is done
+    (verdict,) = SharedSpark(server_path).check(RUN, ignore)  # it waits until the first request is done
     assert isinstance(verdict, Verdict)
     assert len(fake_services.sparks) == 1 and not fake_services.sparks[0].closed
 
@@ -229,10 +229,10 @@ def test_after_spark_has_ended_the_next_client_gets_a_new_one(
 
     fake_services.act = fail
     with pytest.raises(ServerRefused, match="Spark is gone: Spark ended"):
-        SharedSpark(server_path).decide(RUN, ignore)
+        SharedSpark(server_path).check(RUN, ignore)
     assert fake_services.sparks[0].closed
     fake_services.act = lambda phase: None
-    assert SharedSpark(server_path).decide(RUN, ignore)
+    assert SharedSpark(server_path).check(RUN, ignore)
     assert len(fake_services.sparks) == 2
 
 
@@ -300,7 +300,7 @@ def test_the_server_lives_as_long_as_the_with_block(monkeypatch: pytest.MonkeyPa
             assert os.environ[SERVER_VARIABLE] == str(path)
         no_java = SparkParts("/no/java", "local[2]", {})
         with pytest.raises(ServerRefused, match="does not run"):  # the server runs, but has no Java
-            SharedSpark(path).decide(SparkRequest(no_java), ignore)
+            SharedSpark(path).check(SparkRequest(no_java), ignore)
         with pytest.raises(ServerRefused, match="another installation"):
             SharedSpark(path).start(replace(no_java, installation="/elsewhere"))
         with pytest.raises(FencepostFailed, match="brokers must be"):

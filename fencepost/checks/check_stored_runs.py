@@ -92,13 +92,13 @@ def _validate(evidence: Evidence) -> None:
     decide(evidence, CheckResult({}, {}, {}))
 
 
-def decide_runs(
+def check_stored_runs(
     spark: "SparkSession",
     runs: Sequence[Evidence],
     allow: frozenset[str] = frozenset(),
     phase: Callable[[str], None] = lambda name: None,
 ) -> list[Verdict | FencepostError]:
-    """Check all runs in one job. Returns for each run its verdict, or the error that prevented one.
+    """Check all runs in one job and decide their verdicts. If a run has no verdict, its result is the error.
 
     Copies of a run have the same run number, so each copy is checked in a further job.
 
@@ -111,13 +111,13 @@ def decide_runs(
     first = {evidence.run: evidence for evidence in reversed(runs)}
     copies = [evidence for evidence in runs if first[evidence.run] is not evidence]
     verdicts = _check_together(spark, list(first.values()), allow, phase)
-    later = dict(zip(map(id, copies), decide_runs(spark, copies, allow, phase), strict=True))
+    later = dict(zip(map(id, copies), check_stored_runs(spark, copies, allow, phase), strict=True))
     return [later[id(run)] if id(run) in later else verdicts[run.run] for run in runs]
 
 
-def decide_run(spark: "SparkSession", run: Evidence, phase: Callable[[str], None]) -> Verdict:
-    """The verdict of one run. Raises `FencepostError` if there is none."""
-    (result,) = decide_runs(spark, [run], phase=phase)
+def check_stored_run(spark: "SparkSession", run: Evidence, phase: Callable[[str], None]) -> Verdict:
+    """Check one run and decide its verdict. Raises `FencepostError` if it has none."""
+    (result,) = check_stored_runs(spark, [run], phase=phase)
     if isinstance(result, FencepostError):
         raise result
     return result
@@ -126,7 +126,7 @@ def decide_run(spark: "SparkSession", run: Evidence, phase: Callable[[str], None
 def _check_together(
     spark: "SparkSession", runs: Sequence[Evidence], allow: frozenset[str], phase: Callable[[str], None]
 ) -> dict[int, Verdict | FencepostError]:
-    """Check runs whose numbers differ. Returns their verdicts by run number."""
+    """Check runs whose numbers differ and decide their verdicts. Returns the results by run number."""
     from checkers.checking.stored_runs import check_each_run
 
     stored = [_stored_run(evidence, allow) for evidence in runs]
