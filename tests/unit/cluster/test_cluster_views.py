@@ -44,7 +44,7 @@ def test_views_that_disagree_on_a_leader_are_a_problem() -> None:
         "brokers 1 and 2 disagree on who leads orders/3",
         "brokers 1 and 3 disagree on who leads orders/3",
     ]
-    assert problems(view(epoch=5), view(epoch=6)) != []
+    assert problems(view(epoch=5), view(epoch=6)) == ["brokers 1 and 2 disagree on who leads orders/3"]
 
 
 def test_java_hash_equals_javas_string_hash_code() -> None:
