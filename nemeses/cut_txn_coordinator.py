@@ -15,7 +15,7 @@ from harness.network.links import client_link
 from harness.processes.control_line import Command
 from harness.runner.member import RunProcess
 from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
-from harness.runner.occupied import brokers_and_a_worker
+from harness.runner.occupied import uses_brokers_and_workers
 from nemeses.aiming.targets import any_txn_coordinator, stages_of
 from nemeses.effects.cuts import prove_cut
 
@@ -40,7 +40,7 @@ def cut_txn_coordinator(context: FaultContext, planned: PlannedFault) -> Iterato
     effect.details |= {"worker": member.journal, "transactional_id": transactional_id}
     step = WorkerStep(planned.step or WorkerStep.BEFORE_COMMIT)
     try:
-        context.processes.wait_at_step(member, step, context.scaled(STEP_TIMEOUT_S), txn_end="commit")
+        context.processes.hold_at_step(member, step, context.scaled(STEP_TIMEOUT_S), intended_end="commit")
     except WaitTimeout as error:
         effect.unmet_goals["worker-at-step"] = str(error)
         yield effect
@@ -120,7 +120,7 @@ NEMESIS = Nemesis(
     summary="cut a worker that is about to commit off from the coordinator of its transactional id",
     past_tense="was cut off",
     needs=frozenset({Cut}),
-    occupies=brokers_and_a_worker,
+    occupies=uses_brokers_and_workers,
     hold_s=5.0,
     recovery_s=6.0,
     draw=any_txn_coordinator,

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
 from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
-from harness.runner.occupied import all_brokers
+from harness.runner.occupied import uses_brokers
 from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.aiming.targets import any_leader
 from nemeses.effects.isolation import isolate_leader
@@ -24,7 +24,7 @@ NEMESIS = Nemesis(
     summary="disconnect the leader of a partition from its network, and connect it again",
     past_tense="was disconnected",
     needs=frozenset({Ability.DISCONNECT}),
-    occupies=all_brokers,
+    occupies=uses_brokers,
     hold_s=10.0,
     recovery_s=8.0,
     draw=any_leader,

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
 from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
-from harness.runner.occupied import all_brokers
+from harness.runner.occupied import uses_brokers
 from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.aiming.targets import any_leader
 from nemeses.effects.isolation import isolate_leader
@@ -25,7 +25,7 @@ NEMESIS = Nemesis(
     summary="drop every packet from and to the leader of a partition, including connection requests",
     past_tense="was cut off by iptables",
     needs=frozenset({Ability.PACKETS}),
-    occupies=all_brokers,
+    occupies=uses_brokers,
     hold_s=10.0,
     recovery_s=8.0,
     draw=any_leader,

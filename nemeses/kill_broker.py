@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
 from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
-from harness.runner.occupied import all_brokers
+from harness.runner.occupied import uses_brokers
 from nemeses.aiming.around_markers import AFTER, BEFORE, kill_around_markers
 from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.aiming.targets import any_leader
@@ -26,7 +26,7 @@ NEMESIS = Nemesis(
     summary="kill -9 the leader of a partition, and start it again",
     past_tense="was killed",
     needs=frozenset({Ability.KILL}),
-    occupies=all_brokers,
+    occupies=uses_brokers,
     hold_s=8.0,
     recovery_s=10.0,
     draw=any_leader,

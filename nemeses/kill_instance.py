@@ -52,6 +52,6 @@ NEMESIS = Nemesis(
     aimable=True,
     discovers_ids=True,
     states=STATES,
-    extra_needs_in=EXTRA_NEEDS,
+    extra_needs_by_state=EXTRA_NEEDS,
     inject=kill_instance,
 )

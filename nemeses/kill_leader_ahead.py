@@ -24,7 +24,7 @@ from harness.runner.nemesis import (
     PlannedFault,
     Target,
 )
-from harness.runner.occupied import all_brokers
+from harness.runner.occupied import uses_brokers
 from nemeses.aiming.failover import FAILOVER_BROKERS, await_broker_in_role, await_failover, other_broker
 from nemeses.aiming.targets import broker_in_role, choose
 
@@ -133,7 +133,7 @@ NEMESIS = Nemesis(
     summary="kill -9 a partition's leader while it has records that no follower has fetched",
     past_tense="was killed ahead of its followers",
     needs=frozenset({Ability.KILL, Ability.PEER_LINKS, Ability.SEGMENTS, Cut}),
-    occupies=all_brokers,
+    occupies=uses_brokers,
     hold_s=4.0,
     recovery_s=12.0,
     draw=draw,

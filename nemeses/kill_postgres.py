@@ -20,7 +20,7 @@ from harness.runner.nemesis import (
     PlannedFault,
     Target,
 )
-from harness.runner.occupied import all_services
+from harness.runner.occupied import uses_services
 
 SERVICE = "postgres"
 
@@ -52,7 +52,7 @@ NEMESIS = Nemesis(
     name="kill-postgres",
     summary="kill -9 PostgreSQL with all of its processes, and start it again on its data",
     past_tense="was killed",
-    occupies=all_services,
+    occupies=uses_services,
     hold_s=1.5,
     recovery_s=6.0,
     draw=draw,

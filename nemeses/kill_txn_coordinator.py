@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from harness.cluster import Ability
 from harness.network import Cut
 from harness.runner.nemesis import ExtraNeeds, FaultContext, InjectedFault, Nemesis, PlannedFault
-from harness.runner.occupied import all_brokers
+from harness.runner.occupied import uses_brokers
 from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.aiming.targets import any_txn_coordinator
 from nemeses.aiming.transaction_states import AIMS, STATES_WITHOUT_MARKERS, kill_in_state
@@ -29,13 +29,13 @@ NEMESIS = Nemesis(
     summary="kill -9 the coordinator of a worker's transactional id, and start it again",
     past_tense="was killed",
     needs=frozenset({Ability.KILL}),
-    occupies=all_brokers,
+    occupies=uses_brokers,
     hold_s=8.0,
     recovery_s=10.0,
     draw=any_txn_coordinator,
     aimable=True,
     states=frozenset(AIMS),
-    extra_needs_in=dict.fromkeys(
+    extra_needs_by_state=dict.fromkeys(
         STATES_WITHOUT_MARKERS, ExtraNeeds(needs=frozenset({Ability.PEER_LINKS, Cut}))
     ),
     least_brokers=FAILOVER_BROKERS,

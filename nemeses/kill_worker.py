@@ -14,7 +14,7 @@ from harness.runner.nemesis import (
     Nemesis,
     PlannedFault,
 )
-from harness.runner.occupied import all_workers
+from harness.runner.occupied import uses_workers
 from nemeses.aiming.targets import any_worker, worker_in_role
 
 STEP_TIMEOUT_S = 45.0
@@ -36,7 +36,7 @@ def kill_worker(context: FaultContext, planned: PlannedFault) -> Iterator[Inject
     )
     effect.details |= {"worker": member.journal, "step": step.value}
     try:
-        processes.wait_at_step(member, step, context.scaled(STEP_TIMEOUT_S))
+        processes.hold_at_step(member, step, context.scaled(STEP_TIMEOUT_S))
     except WaitTimeout as error:  # a worker without inputs reaches no step, so the fault is not injected
         effect.unmet_goals["worker-struck"] = str(error)
         yield effect
@@ -57,7 +57,7 @@ NEMESIS = Nemesis(
     name="kill-worker",
     summary="kill -9 a worker at a named step of its loop, and replace it",
     past_tense="was killed",
-    occupies=all_workers,
+    occupies=uses_workers,
     hold_s=1.0,
     recovery_s=6.0,
     draw=draw,

@@ -20,7 +20,7 @@ from harness.runner.nemesis import (
     PlannedFault,
     Target,
 )
-from harness.runner.occupied import all_brokers
+from harness.runner.occupied import uses_brokers
 from nemeses.aiming.targets import broker_in_use, choose, worker_at_endpoint
 from nemeses.effects.cuts import prove_cut
 
@@ -52,7 +52,7 @@ NEMESIS = Nemesis(
     summary="drop a broker's responses to a worker; its requests still take effect",
     past_tense="were lost",
     needs=frozenset({DropResponses}),
-    occupies=all_brokers,
+    occupies=uses_brokers,
     hold_s=4.0,
     recovery_s=4.0,
     draw=draw,

@@ -22,7 +22,7 @@ from harness.runner.nemesis import (
     PlannedFault,
     Target,
 )
-from harness.runner.occupied import all_brokers
+from harness.runner.occupied import uses_brokers
 from nemeses.aiming.targets import broker_in_use, choose, worker_at_endpoint
 from nemeses.effects.cuts import prove_cut
 
@@ -31,7 +31,7 @@ IN_SYNC_TIMEOUT_S = 60.0
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
     """Draw a cut: a broker from all its peers, two brokers from each other, or a worker from a broker."""
-    peers = len(targets.brokers) > 1 and Ability.PEER_LINKS in targets.can
+    peers = len(targets.brokers) > 1 and Ability.PEER_LINKS in targets.abilities
     peer_cuts = ("isolate", "pair") if peers else ()
     kinds = (*peer_cuts, *(("client",) if targets.endpoints else ()))
     kind = choose(rng, kinds, "a second broker, or a pipeline whose workers run on this machine")
@@ -81,7 +81,7 @@ NEMESIS = Nemesis(
     summary="cut a broker from its peers, or a client from a broker, losing what is in flight",
     past_tense="was cut off",
     needs=frozenset({Cut}),
-    occupies=all_brokers,
+    occupies=uses_brokers,
     hold_s=10.0,
     recovery_s=5.0,
     draw=draw,

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
 from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
-from harness.runner.occupied import all_brokers
+from harness.runner.occupied import uses_brokers
 from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.aiming.targets import any_leader
 from nemeses.effects.brokers import inject_on_role, pause, resume
@@ -23,7 +23,7 @@ NEMESIS = Nemesis(
     summary="SIGSTOP the leader of a partition until another leads it, then SIGCONT",
     past_tense="was paused",
     needs=frozenset({Ability.PAUSE}),
-    occupies=all_brokers,
+    occupies=uses_brokers,
     hold_s=9.0,
     recovery_s=6.0,
     draw=any_leader,

@@ -172,6 +172,6 @@ NEMESIS = Nemesis(
     aimable=True,
     discovers_ids=True,
     states=STATES,
-    extra_needs_in=EXTRA_NEEDS,
+    extra_needs_by_state=EXTRA_NEEDS,
     inject=pause_instance,
 )

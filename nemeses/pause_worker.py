@@ -21,7 +21,7 @@ from harness.runner.nemesis import (
     Nemesis,
     PlannedFault,
 )
-from harness.runner.occupied import all_workers
+from harness.runner.occupied import uses_workers
 from nemeses.aiming.targets import any_worker, worker_in_role
 
 STEP_TIMEOUT_S = 45.0
@@ -54,12 +54,12 @@ def pause_worker(context: FaultContext, planned: PlannedFault) -> Iterator[Injec
     try:
         # Wait for a transaction that is to commit. A zombie that would abort anyway proves nothing.
         timeout_s = context.scaled(STEP_TIMEOUT_S)
-        claims = processes.wait_at_step(member, step, timeout_s, txn_end="commit")
+        claims = processes.hold_at_step(member, step, timeout_s, intended_end="commit")
         uncommitted = _uncommitted(context, member, claims)
         for _ in range(MORE_TRIES):
             if uncommitted:
                 break
-            claims = processes.wait_at_step(member, step, timeout_s, txn_end="commit", resume=True)
+            claims = processes.hold_at_step(member, step, timeout_s, intended_end="commit", resume=True)
             uncommitted = _uncommitted(context, member, claims)
     except WaitTimeout as error:  # a worker without inputs reaches no step, so the fault is not injected
         effect.unmet_goals[GOAL] = str(error)
@@ -202,7 +202,7 @@ NEMESIS = Nemesis(
     name="pause-worker",
     summary="SIGSTOP a worker inside a transaction, SIGCONT after others have its partitions: a zombie",
     past_tense="was paused and replaced",
-    occupies=all_workers,
+    occupies=uses_workers,
     hold_s=1.0,
     recovery_s=14.0,
     keeps_endpoint=True,

@@ -176,12 +176,12 @@ def perform_run(
     run_log = RunLog(progress, clock)
     if options.nemesis is None and not schedule.planned_faults and not options.defect:
         nemeses = registry.nemeses().values()
-        run_log.unmet_goals["faults"] = schedules.too_short(nemeses, options.time_limit_s)
+        run_log.unmet_goals["faults"] = schedules.no_fault_fits_message(nemeses, options.time_limit_s)
     supervisor = stack.enter_context(Supervisor())
     ports = stack.enter_context(PortBlock(cache, first_port=options.first_port))
 
     def run_metadata() -> RunMetadata:
-        return run_log.to_metadata(interrupt.requested, schedule.unscheduled, _versions(options, prepared))
+        return run_log.to_metadata(interrupt.requested, schedule.left_out, _versions(options, prepared))
 
     with ExitStack() as services_stack:
         with run_log.phase("stores"):

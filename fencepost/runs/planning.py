@@ -124,7 +124,7 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
         transactional_ids={stage.name: tuple(stage.transactional_ids.values()) for stage in spec.stages},
         writes={stage.name: stage.writes for stage in spec.stages},
         endpoints=tuple(f"w{n}" for n in range(sum(map(len, workers.values())))),
-        can=abilities_of(options),
+        abilities=abilities_of(options),
         stages_with_unknown_ids=tuple(
             stage.name
             for stage in spec.stages
@@ -137,7 +137,9 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
     witness_of(options)  # raises if the cluster kind cannot provide it
     rng = Random(f"{options.seed}/schedule")
     chosen: list[Nemesis] = [aim(name, nemeses) for name in names]
-    schedule = schedules.draw(chosen, targets, options.time_limit_s, rng, named=named or defect is not None)
+    schedule = schedules.draw(
+        chosen, targets, options.time_limit_s, rng, chosen_by_user=named or defect is not None
+    )
     return replace(schedule, churn=draw_churn(options, spec, schedule.planned_faults))
 
 
@@ -248,7 +250,7 @@ def promises_of(options: Options, plan: RunPlan) -> Promises:
     topics = [topic.name for topic in plan.pipeline.topics]
     tables = tuple(table.name for table in plan.pipeline.tables)
     witness = witness_of(options)
-    broken = {premise for planned in plan.faults for premise in plan.nemeses[planned.fault].breaks}
+    broken = {premise for planned in plan.faults for premise in plan.nemeses[planned.fault].broken_premises}
     return Promises(
         journaled=tuple(stage.name for stage in plan.pipeline.stages if stage.journaled),
         witness=witness,

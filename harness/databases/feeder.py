@@ -31,7 +31,7 @@ class OpenTransaction:
     """A transaction of the feeder that has not ended."""
 
     op: int
-    planned_end: str  # commit or abort
+    intended_end: str  # commit or abort
     until_s: float  # when it is to end, on the monotonic clock
     numbers: list[int]
 
@@ -89,17 +89,17 @@ class TableFeeder:
         """Write `count` orders in a new transaction, and end it unless it stays open. Return how many were written."""
         connection = self._free_connection()
         op, late = self._journal.number(), self._fates.random() < LATE_SHARE
-        planned_end = "abort" if self._fates.random() < self._abort_share else "commit"
+        intended_end = "abort" if self._fates.random() < self._abort_share else "commit"
         until_s = time.monotonic() + (self._fates.uniform(*LATE_S) if late else 0.0)
         records = [self._feed.make(self._rng, self._input_count + n) for n in range(count)]
         sends = [[self._feed.topic, None, digest(record.key, record.value, [])] for record in records]
-        self._journal.write(Invoked("send", 0, op, asked=planned_end, sends=sends))
+        self._journal.write(Invoked("send", 0, op, asked=intended_end, sends=sends))
         rows = [
             NewTableRow(value_name(self._journal.name, op, n), record.key, record.value)
             for n, record in enumerate(records)
         ]
         try:
-            connection.open = OpenTransaction(op, planned_end, until_s, connection.inputs.write(rows))
+            connection.open = OpenTransaction(op, intended_end, until_s, connection.inputs.write(rows))
         except DatabaseError as error:  # no commit was sent
             self._complete(op, Outcome.FAIL, (), str(error))
             return 0
@@ -126,7 +126,7 @@ class TableFeeder:
         """Commit or roll back the open transaction as planned, and record its completion."""
         assert connection.open is not None
         transaction, connection.open = connection.open, None
-        if transaction.planned_end == "abort":
+        if transaction.intended_end == "abort":
             connection.inputs.roll_back()
             self._complete(transaction.op, Outcome.FAIL, (), None)
             return

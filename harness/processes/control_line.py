@@ -19,7 +19,7 @@ class Command:
     """A command of the run to a process."""
 
     arm: str | None = None  # stop at this step when the loop comes to it
-    txn_end: str | None = (
+    intended_end: str | None = (
         None  # with `arm`: stop only in a transaction that is meant to end so: commit or abort
     )
     disarm: bool = False  # do not stop at a step
@@ -48,14 +48,14 @@ class Counts:
     info: int = 0  # transactions whose outcome is not known
     fenced: int = 0  # how often the worker was fenced
 
-    def end(self, outcome: Outcome, planned_end: str, inputs: int) -> None:
-        """Count a batch with this outcome. `planned_end` is how its transaction was meant to end: commit or abort."""
+    def end(self, outcome: Outcome, intended_end: str, inputs: int) -> None:
+        """Count a batch with this outcome. `intended_end` is how its transaction was meant to end: commit or abort."""
         if outcome is Outcome.OK:
             self.committed += 1
             self.inputs += inputs
         elif outcome is Outcome.FAIL:
-            self.aborted += planned_end == "abort"
-            self.failed += planned_end != "abort"
+            self.aborted += intended_end == "abort"
+            self.failed += intended_end != "abort"
         else:
             self.info += 1
 

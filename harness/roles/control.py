@@ -24,7 +24,7 @@ class Control:
         self._buffer = b""
         self._armed: str | None = None
         # Pause only in a transaction with this intended end: commit or abort.
-        self._armed_end: str | None = None
+        self._armed_intended_end: str | None = None
         self._go = False
         self.calls = Calls()
         self.replaced = False  # the run has started another worker in place of this one
@@ -67,7 +67,9 @@ class Control:
             claims: the offsets of the batch that the worker is processing.
         """
         self.listen()
-        if self._armed != step.value or (self._armed_end is not None and intended_end != self._armed_end):
+        if self._armed != step.value or (
+            self._armed_intended_end is not None and intended_end != self._armed_intended_end
+        ):
             return
         self._armed = None
         self.report(Report(step=step.value, claims=claims))
@@ -93,7 +95,7 @@ class Control:
         for line in lines:
             command = Command.parse(line)
             if command.arm or command.disarm:
-                self._armed, self._armed_end = command.arm, command.txn_end
+                self._armed, self._armed_intended_end = command.arm, command.intended_end
             self._go = self._go or command.go
             self.replaced = self.replaced or command.replaced
             self.stopping = self.stopping or command.stop

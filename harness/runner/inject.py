@@ -14,7 +14,7 @@ from harness.record.events import Completed, Invoked
 from harness.record.journal import Journal
 from harness.results.verdict import FaultReport
 from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
-from harness.runner.schedule import sequences
+from harness.runner.schedule import group_by_shared_resource
 
 
 @dataclass
@@ -49,7 +49,7 @@ class FaultInjector:
         self.journal_lock = threading.Lock()  # the threads and the churn share the journal
         self._threads = [
             threading.Thread(target=self._inject_in_order, args=(sequence,), name=f"faults {number}")
-            for number, sequence in enumerate(sequences(faults, nemeses))
+            for number, sequence in enumerate(group_by_shared_resource(faults, nemeses))
         ]
 
     def start(self) -> None:

@@ -78,7 +78,7 @@ class PlannedFault:
         return None if state is None else str(state)
 
     @property
-    def prefers(self) -> str | None:
+    def preferred_state(self) -> str | None:
         """The transaction state for which the fault waits a short time. After that time it is injected in any state."""
         state = self.parameters.get("prefers")
         return None if state is None else str(state)
@@ -129,7 +129,7 @@ class FaultTargets:
     transactional_ids: Mapping[str, tuple[str, ...]]  # by stage
     endpoints: tuple[str, ...]  # the client endpoints of the first incarnations of the workers
     writes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by stage: the topics that it writes
-    can: frozenset[Need] = ALL_ABILITIES  # of the cluster
+    abilities: frozenset[Need] = ALL_ABILITIES  # of the cluster
     stage: str | None = None  # draw only workers of this stage
     step: str | None = None  # draw only this step
     services: tuple[str, ...] = ()  # the names of the database servers
@@ -279,11 +279,11 @@ class Nemesis:
     inject: Callable[[FaultContext, PlannedFault], AbstractContextManager[InjectedFault]]
     occupies: Callable[[PlannedFault], frozenset[Resource]]
     needs: frozenset[Need] = frozenset()  # abilities of the cluster and network effects
-    breaks: frozenset[Premise] = frozenset()
+    broken_premises: frozenset[Premise] = frozenset()
     by_default: bool = True  # drawn if the user named no nemesis
     aimable: bool = False  # the user can choose the step of a worker's loop (`kill-worker@after-send`)
     states: frozenset[str] = frozenset()  # the transaction states that the user can choose
-    extra_needs_in: Mapping[str, ExtraNeeds] = field(default_factory=dict)  # by transaction state
+    extra_needs_by_state: Mapping[str, ExtraNeeds] = field(default_factory=dict)  # by transaction state
     at: str | None = None  # the chosen step or state; with a stage: `STAGE:STEP` or `STAGE:STATE`
     least_brokers: int = 1  # with fewer, no broker can take over the role
     discovers_ids: bool = False  # it can observe transactional ids that the pipeline does not declare
@@ -293,7 +293,7 @@ class Nemesis:
     @property
     def extra_needs(self) -> ExtraNeeds:
         """The additional needs of the fault because of `at`."""
-        return self.extra_needs_in.get((self.at or "").rpartition(":")[2], ExtraNeeds())
+        return self.extra_needs_by_state.get((self.at or "").rpartition(":")[2], ExtraNeeds())
 
     @property
     def option(self) -> str:

@@ -3,7 +3,7 @@
 from harness.runner.nemesis import PlannedFault, Resource
 
 
-def all_brokers(planned: PlannedFault) -> frozenset[Resource]:
+def uses_brokers(planned: PlannedFault) -> frozenset[Resource]:
     """A fault that acts on brokers or links occupies BROKERS.
 
     If it waits for a worker's step or for a transaction state, it occupies WORKERS too.
@@ -12,16 +12,16 @@ def all_brokers(planned: PlannedFault) -> frozenset[Resource]:
     return frozenset({Resource.BROKERS, *({Resource.WORKERS} if holds_worker else ())})
 
 
-def brokers_and_a_worker(_: PlannedFault) -> frozenset[Resource]:
+def uses_brokers_and_workers(_: PlannedFault) -> frozenset[Resource]:
     """A fault that acts on a broker or a link, and holds a worker at the same time, occupies BROKERS and WORKERS."""
     return frozenset({Resource.BROKERS, Resource.WORKERS})
 
 
-def all_workers(_: PlannedFault) -> frozenset[Resource]:
+def uses_workers(_: PlannedFault) -> frozenset[Resource]:
     """A fault that acts on workers occupies WORKERS."""
     return frozenset({Resource.WORKERS})
 
 
-def all_services(_: PlannedFault) -> frozenset[Resource]:
+def uses_services(_: PlannedFault) -> frozenset[Resource]:
     """A fault that acts on a database server occupies SERVICES."""
     return frozenset({Resource.SERVICES})

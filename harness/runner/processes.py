@@ -218,12 +218,12 @@ class Processes:
 
     # -- faults -----------------------------------------------------------------------------
 
-    def wait_at_step(
+    def hold_at_step(
         self,
         member: RunProcess,
         step: WorkerStep,
         timeout_s: float,
-        txn_end: str | None = None,
+        intended_end: str | None = None,
         *,
         resume: bool = False,
     ) -> Claims:
@@ -233,7 +233,7 @@ class Processes:
             member: The worker.
             step: The step.
             timeout_s: How long to wait for the worker, in seconds.
-            txn_end: Hold it only in a transaction with this intended end: `commit` or `abort`. None: in any.
+            intended_end: Hold it only in a transaction with this intended end: `commit` or `abort`. None: in any.
             resume: The worker is held at another step now, and must first continue from there.
 
         Returns:
@@ -245,7 +245,7 @@ class Processes:
         with self._lock:
             member.reserved = True
         member.status.step = None
-        member.send(Command(arm=step.value, txn_end=txn_end, go=resume))
+        member.send(Command(arm=step.value, intended_end=intended_end, go=resume))
         awaited = f"{member.journal} to come to {step.value}"
 
         def at() -> bool:

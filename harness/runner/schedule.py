@@ -33,7 +33,7 @@ class Schedule:
     """The planned faults of a run, ordered by start time, and its churn."""
 
     planned_faults: tuple[PlannedFault, ...] = ()
-    unscheduled: Mapping[str, str] = field(default_factory=dict)  # by nemesis: why it was left out
+    left_out: Mapping[str, str] = field(default_factory=dict)  # by nemesis: why it was left out
     churn: tuple[PlannedChange, ...] = ()
 
     @classmethod
@@ -48,30 +48,34 @@ class Schedule:
 
 
 def draw(
-    nemeses: Sequence[Nemesis], targets: FaultTargets, time_limit_s: float, rng: Random, *, named: bool
+    nemeses: Sequence[Nemesis],
+    targets: FaultTargets,
+    time_limit_s: float,
+    rng: Random,
+    *,
+    chosen_by_user: bool,
 ) -> Schedule:
     """Draw as many faults as fit into the time limit.
 
-    Go through the nemeses in a random order, again and again, until no further fault fits. With `named`, the user chose
-    the nemeses by name: then each must be possible and fit at least once. Otherwise `unscheduled` says why a nemesis
-    was left out.
+    Go through the nemeses in a random order, again and again, until no further fault fits. If `chosen_by_user`, each
+    nemesis must be possible and fit at least once. Otherwise `left_out` says why a nemesis was left out.
 
     Raises:
         UsageError: A nemesis that the user chose is not possible or does not fit.
     """
-    if not named:
+    if not chosen_by_user:
         nemeses = [nemesis for nemesis in nemeses if not _is_for_other_pipelines(nemesis, targets)]
-    impossible = {nemesis.option: lack for nemesis in nemeses if (lack := _lack(nemesis, targets))}
-    if named and impossible:
+    impossible = {nemesis.option: need for nemesis in nemeses if (need := _missing_need(nemesis, targets))}
+    if chosen_by_user and impossible:
         raise UsageError(next(f"{name} {why}: choose another fault" for name, why in impossible.items()))
     possible = [nemesis for nemesis in nemeses if nemesis.option not in impossible]
-    timed_faults = _place_faults(possible, targets, time_limit_s, rng)
-    planned_faults = [planned for _, planned in timed_faults]
-    scheduled = {option for option, _ in timed_faults}
+    drawn_faults = _place_faults(possible, targets, time_limit_s, rng)
+    planned_faults = [planned for _, planned in drawn_faults]
+    scheduled = {option for option, _ in drawn_faults}
     missed = [nemesis.option for nemesis in possible if nemesis.option not in scheduled]
     if missed:
         needed_s = _one_round_s(possible, targets)
-        if named:
+        if chosen_by_user:
             fewer = ", or fewer faults" if len(possible) > 1 else ""
             raise UsageError(
                 f"no room for {', '.join(missed)} in {time_limit_s:g} s: choose --time-limit {needed_s} or more{fewer}"
@@ -81,14 +85,16 @@ def draw(
     return Schedule(tuple(sorted(planned_faults, key=lambda fault: (fault.start_s, fault.fault))), impossible)
 
 
-def too_short(nemeses: Iterable[Nemesis], time_limit_s: float) -> str:
+def no_fault_fits_message(nemeses: Iterable[Nemesis], time_limit_s: float) -> str:
     """Return the message that no fault fits into the time limit, and which time limit is long enough."""
     quickest = min(nemeses, key=lambda nemesis: nemesis.duration_s)
     needed_s = math.ceil(LEAD_S + quickest.duration_s)
     return f"no fault fits into {time_limit_s:g} s; --time-limit {needed_s} has room for {quickest.name}"
 
 
-def sequences(faults: Sequence[PlannedFault], nemeses: Mapping[str, Nemesis]) -> list[list[PlannedFault]]:
+def group_by_shared_resource(
+    faults: Sequence[PlannedFault], nemeses: Mapping[str, Nemesis]
+) -> list[list[PlannedFault]]:
     """Group planned faults into sequences. Faults of different sequences share no resource, so they can overlap."""
     groups: list[tuple[set[Resource], list[PlannedFault]]] = []
     for fault in sorted(faults, key=lambda fault: fault.start_s):
@@ -110,12 +116,12 @@ def _is_for_other_pipelines(nemesis: Nemesis, targets: FaultTargets) -> bool:
     return False
 
 
-def _lack(nemesis: Nemesis, targets: FaultTargets) -> str | None:
+def _missing_need(nemesis: Nemesis, targets: FaultTargets) -> str | None:
     """Return what a fault needs and the run does not have; None: nothing is missing."""
     needs = nemesis.needs | nemesis.extra_needs.needs
-    if not needs <= targets.can:
+    if not needs <= targets.abilities:
         able = f" ({words})" if (words := clusters_able_to(needs)) else ""
-        return f"needs a cluster on which one can {describe_needs(needs - targets.can)}{able}"
+        return f"needs a cluster on which one can {describe_needs(needs - targets.abilities)}{able}"
     try:
         nemesis.draw_fault(Random(0), targets)
     except NoTarget as error:
@@ -131,11 +137,11 @@ def _place_faults(
 ) -> list[tuple[str, PlannedFault]]:
     """Return planned faults in the order of drawing, each with the option of its nemesis."""
     free_s: dict[Resource, float] = defaultdict(lambda: LEAD_S)
-    timed_faults: list[tuple[str, PlannedFault]] = []
+    drawn_faults: list[tuple[str, PlannedFault]] = []
     while True:
         order = list(nemeses)
         rng.shuffle(order)
-        before = len(timed_faults)
+        before = len(drawn_faults)
         for nemesis in order:
             drawn = nemesis.draw_fault(rng, targets)
             planned = PlannedFault(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
@@ -145,12 +151,12 @@ def _place_faults(
             if slack_s < 0:
                 continue
             # The first fault of each nemesis starts as early as possible, so that more nemeses fit.
-            is_first = nemesis.option not in {option for option, _ in timed_faults}
+            is_first = nemesis.option not in {option for option, _ in drawn_faults}
             start_s = earliest_s if is_first else earliest_s + rng.uniform(0, slack_s)
-            timed_faults.append((nemesis.option, replace(planned, start_s=round(start_s, 2))))
+            drawn_faults.append((nemesis.option, replace(planned, start_s=round(start_s, 2))))
             free_s |= dict.fromkeys(resources, start_s + nemesis.duration_s)
-        if len(timed_faults) == before:
-            return timed_faults
+        if len(drawn_faults) == before:
+            return drawn_faults
 
 
 def _one_round_s(nemeses: Sequence[Nemesis], targets: FaultTargets) -> int:

@@ -103,11 +103,11 @@ def _await_state(
             f"{held_worker.transactional_id} was Ongoing, with records in {partition_name} and no marker yet"
         )
     try:
-        context.processes.wait_at_step(
+        context.processes.hold_at_step(
             held_worker.member,
             WorkerStep.AFTER_COMMIT,
             context.scaled(STEP_TIMEOUT_S),
-            txn_end="commit",
+            intended_end="commit",
             resume=True,
         )
     except WaitTimeout as error:

@@ -42,7 +42,7 @@ def stage_of(context: FaultContext, member: RunProcess) -> StageSpec:
 def hold_in_transaction(
     context: FaultContext,
     planned: PlannedFault,
-    txn_end: str,
+    intended_end: str,
     steps: tuple[WorkerStep, ...],
     effect: InjectedFault,
     unfit: Callable[[HeldWorker], str | None] = lambda held_worker: None,
@@ -50,7 +50,7 @@ def hold_in_transaction(
     """Hold a worker in an open transaction, at the last of `steps` that its loop has.
 
     Args:
-        txn_end: How the worker is to end the transaction: `commit` or `abort`.
+        intended_end: How the worker is to end the transaction: `commit` or `abort`.
         unfit: Returns the reason why a transaction cannot be used, or None. After a reason, the worker continues, and
             the next worker is held.
 
@@ -60,7 +60,7 @@ def hold_in_transaction(
     """
     why = None
     for member in workers_using_role(context, planned):
-        held_worker = _hold(context, member, txn_end, steps, effect)
+        held_worker = _hold(context, member, intended_end, steps, effect)
         if held_worker is None:
             return None
         why = unfit(held_worker)
@@ -74,7 +74,7 @@ def hold_in_transaction(
 def _hold(
     context: FaultContext,
     member: RunProcess,
-    txn_end: str,
+    intended_end: str,
     steps: tuple[WorkerStep, ...],
     effect: InjectedFault,
 ) -> HeldWorker | None:
@@ -86,8 +86,8 @@ def _hold(
         )
         return None
     try:
-        claims = context.processes.wait_at_step(
-            member, available[-1], context.scaled(STEP_TIMEOUT_S), txn_end=txn_end
+        claims = context.processes.hold_at_step(
+            member, available[-1], context.scaled(STEP_TIMEOUT_S), intended_end=intended_end
         )
     except WaitTimeout as error:  # a worker without inputs reaches no step
         effect.unmet_goals["worker-at-step"] = str(error)

@@ -28,7 +28,7 @@ class TransactionAim:
     """A state of a transaction, and how to bring a transaction into it."""
 
     state: str  # Kafka's name
-    txn_end: str  # how the worker is to end the transaction: commit or abort
+    intended_end: str  # how the worker is to end the transaction: commit or abort
     steps: tuple[WorkerStep, ...]  # the worker is held at the last of these steps that its loop has
 
 
@@ -53,7 +53,7 @@ def kill_in_state(context: FaultContext, planned: PlannedFault) -> Iterator[Inje
     cluster, aim = context.cluster, AIMS[planned.state or "ongoing"]
     effect = InjectedFault(target=f"coordinator of {planned.target.name}")
     unfit = partial(_unfit, context, aim)
-    held_worker = hold_in_transaction(context, planned, aim.txn_end, aim.steps, effect, unfit)
+    held_worker = hold_in_transaction(context, planned, aim.intended_end, aim.steps, effect, unfit)
     if held_worker is None:
         yield effect
         return

@@ -81,10 +81,10 @@ def _hold_worker(context: FaultContext, planned: PlannedFault, effect: InjectedF
     if planned.step is None:
         return None
     member = worker_using_role(context, planned)
-    txn_end = None if planned.step == WorkerStep.BEFORE_POLL else "commit"
+    intended_end = None if planned.step == WorkerStep.BEFORE_POLL else "commit"
     try:
-        context.processes.wait_at_step(
-            member, WorkerStep(planned.step), context.scaled(STEP_TIMEOUT_S), txn_end=txn_end
+        context.processes.hold_at_step(
+            member, WorkerStep(planned.step), context.scaled(STEP_TIMEOUT_S), intended_end=intended_end
         )
     except WaitTimeout as error:  # a worker without inputs reaches no step, so the fault is not injected
         effect.unmet_goals["worker-at-step"] = str(error)

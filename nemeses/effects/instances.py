@@ -19,7 +19,7 @@ from harness.runner.nemesis import (
     Resource,
     Target,
 )
-from harness.runner.occupied import all_workers, brokers_and_a_worker
+from harness.runner.occupied import uses_brokers_and_workers, uses_workers
 from nemeses.aiming.in_transaction import GOAL, stage_of
 from nemeses.aiming.markers import describe_transaction
 from nemeses.aiming.observed_ids import IDENTIFY_TIMEOUT_S, find_transactional_id
@@ -48,7 +48,7 @@ MOST_SUCCESSORS = 3
 def occupied_resources(planned: PlannedFault) -> frozenset[Resource]:
     """Return the resources of a fault on an instance. If markers are held back, it also occupies the brokers."""
     holds_markers_back = planned.state == PREPARE_COMMIT
-    return brokers_and_a_worker(planned) if holds_markers_back else all_workers(planned)
+    return uses_brokers_and_workers(planned) if holds_markers_back else uses_workers(planned)
 
 
 def any_instance(rng: Random, targets: FaultTargets) -> DrawnFault:
@@ -170,10 +170,10 @@ def _stop_in_open(
     context: FaultContext, planned: PlannedFault, member: RunProcess, effect: InjectedFault
 ) -> bool:
     """Stop the instance in an open transaction, if the fault prefers that. Return false if none opens soon."""
-    if planned.prefers is None or (transactional_id := _id_of(context, member)) is None:
+    if planned.preferred_state is None or (transactional_id := _id_of(context, member)) is None:
         return False
     try:
-        view = stop_in(context, member, transactional_id, planned.prefers, OPEN_TIMEOUT_S)
+        view = stop_in(context, member, transactional_id, planned.preferred_state, OPEN_TIMEOUT_S)
     except WaitTimeout:
         return False
     _note(effect, member, transactional_id, view)

@@ -54,7 +54,7 @@ def test_a_worker_reports_an_armed_step_and_waits_until_the_run_says_go(line: Li
 
 
 def test_a_step_armed_for_a_commit_is_not_reported_before_an_abort(line: Line) -> None:
-    line.send(Command(arm="after-send", txn_end="commit"))
+    line.send(Command(arm="after-send", intended_end="commit"))
     line.control.pause_at(WorkerStep.AFTER_SEND, intended_end="abort")
     assert line.control.is_armed(WorkerStep.AFTER_SEND)
 

@@ -46,7 +46,7 @@ def test_an_unknown_fault_or_step_is_refused_with_a_suggestion(name: str, messag
 def test_a_coordinator_fault_can_be_aimed_at_a_transaction_state() -> None:
     name = "kill-txn-coordinator@prepare-commit"
     require_known_fault(name, NEMESES)
-    schedule = draw([aim(name, NEMESES)], TARGETS, 60, Random(1), named=True)
+    schedule = draw([aim(name, NEMESES)], TARGETS, 60, Random(1), chosen_by_user=True)
     assert {requested_name(planned.as_table(), [name]) for planned in schedule.planned_faults} == {name}
     assert all(
         planned.state == "prepare-commit" and planned.step is None for planned in schedule.planned_faults
@@ -58,13 +58,13 @@ def test_a_fault_can_be_aimed_at_a_step_of_one_stage() -> None:
     stage = sorted(TARGETS.workers)[-1]
     name = f"kill-worker@{stage}:after-send"
     require_known_fault(name, NEMESES)
-    schedule = draw([aim(name, NEMESES)], TARGETS, 60, Random(1), named=True)
+    schedule = draw([aim(name, NEMESES)], TARGETS, 60, Random(1), chosen_by_user=True)
     assert {str(planned.target).partition("/")[0] for planned in schedule.planned_faults} == {
         f"worker:{stage}"
     }
     assert {requested_name(planned.as_table(), [name]) for planned in schedule.planned_faults} == {name}
     with pytest.raises(UsageError, match="needs a stage nowhere whose workers come to the step after-send"):
-        draw([aim("kill-worker@nowhere:after-send", NEMESES)], TARGETS, 60, Random(1), named=True)
+        draw([aim("kill-worker@nowhere:after-send", NEMESES)], TARGETS, 60, Random(1), chosen_by_user=True)
 
 
 def test_crash_points_kill_at_every_step_and_pause_between_poll_and_commit() -> None:
@@ -93,7 +93,7 @@ def test_crash_points_of_every_workload_are_known_faults() -> None:
 
 def test_an_aimed_fault_is_planned_only_at_its_step() -> None:
     names = ["kill-worker@before-commit", "kill-worker@after-poll", "kill-txn-coordinator@after-offsets"]
-    schedule = draw([aim(name, NEMESES) for name in names], TARGETS, 120, Random(3), named=True)
+    schedule = draw([aim(name, NEMESES) for name in names], TARGETS, 120, Random(3), chosen_by_user=True)
     assert {f"{planned.fault}@{planned.step}" for planned in schedule.planned_faults} == set(names)
 
 
@@ -101,7 +101,7 @@ def test_a_step_that_no_loop_has_is_refused() -> None:
     with pytest.raises(
         UsageError, match="kill-worker@nowhere needs a pipeline whose workers come to the step"
     ):
-        draw([aim("kill-worker@nowhere", NEMESES)], TARGETS, 120, Random(3), named=True)
+        draw([aim("kill-worker@nowhere", NEMESES)], TARGETS, 120, Random(3), chosen_by_user=True)
 
 
 def test_a_planned_fault_belongs_to_the_most_specific_requested_name() -> None:
@@ -123,7 +123,7 @@ def test_a_planned_fault_belongs_to_the_most_specific_requested_name() -> None:
 def test_a_broker_fault_at_a_step_targets_the_requested_stage(name: str, target: str) -> None:
     require_known_fault(name, NEMESES)
     for seed in range(5):
-        schedule = draw([aim(name, NEMESES)], TARGETS, 60, Random(seed), named=True)
+        schedule = draw([aim(name, NEMESES)], TARGETS, 60, Random(seed), chosen_by_user=True)
         assert {str(planned.target) for planned in schedule.planned_faults} == {target}
         assert {requested_name(planned.as_table(), [name]) for planned in schedule.planned_faults} == {name}
         assert PlannedFault.from_table(schedule.planned_faults[0].as_table()).stage == "payments"
@@ -135,13 +135,13 @@ def test_a_broker_fault_targets_a_stage_whose_loop_has_the_step() -> None:
     for seed in range(5):
         for fault, target in (("group-coordinator", "g1"), ("txn-coordinator", "shop-"), ("broker", "out/0")):
             name = f"kill-{fault}@after-offsets"
-            schedule = draw([aim(name, NEMESES)], limited, 60, Random(seed), named=True)
+            schedule = draw([aim(name, NEMESES)], limited, 60, Random(seed), chosen_by_user=True)
             assert all(planned.target.name.startswith(target) for planned in schedule.planned_faults)
 
 
 @pytest.mark.parametrize("step", ["before-poll", "after-commit"])
 def test_a_pause_at_a_step_without_uncommitted_inputs_is_refused(step: str) -> None:
     with pytest.raises(UsageError, match="needs a step at which a worker has polled inputs"):
-        draw([aim(f"pause-worker@{step}", NEMESES)], TARGETS, 120, Random(3), named=True)
-    schedule = draw([aim("pause-worker@after-poll", NEMESES)], TARGETS, 60, Random(3), named=True)
+        draw([aim(f"pause-worker@{step}", NEMESES)], TARGETS, 120, Random(3), chosen_by_user=True)
+    schedule = draw([aim("pause-worker@after-poll", NEMESES)], TARGETS, 60, Random(3), chosen_by_user=True)
     assert all(planned.step == "after-poll" for planned in schedule.planned_faults)

@@ -48,7 +48,7 @@ def test_a_fault_that_is_not_a_default_is_planned_only_if_it_is_named(
         "kill-instance",
         "pause-instance",
     }
-    assert "kill-broker" not in schedule.unscheduled
+    assert "kill-broker" not in schedule.left_out
     requested = planning.draw_schedule(replace(options, nemesis=("kill-broker",)), WORKLOADS["shop"])
     assert {planned.fault for planned in requested.planned_faults} == {"kill-broker"}
 

@@ -71,7 +71,7 @@ def test_its_instances_are_targets_of_faults_and_workers_are_not(tmp_path: Path)
 def test_instance_faults_are_not_planned_for_a_workload() -> None:
     schedule = planning.draw_schedule(OPTIONS, WORKLOADS["shop"])
     names = {"kill-instance", "pause-instance"}
-    assert not names & ({planned.fault for planned in schedule.planned_faults} | schedule.unscheduled.keys())
+    assert not names & ({planned.fault for planned in schedule.planned_faults} | schedule.left_out.keys())
     with pytest.raises(UsageError, match="kill-instance needs a custom pipeline"):
         planning.draw_schedule(replace(OPTIONS, nemesis=("kill-instance",)), WORKLOADS["shop"])
 

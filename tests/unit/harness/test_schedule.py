@@ -13,7 +13,7 @@ from harness.model.vocabulary import WorkerStep
 from harness.network import Cut, LinkEffect
 from harness.runner.churn import PlannedChange
 from harness.runner.nemesis import FaultTargets, PlannedFault, Resource, Target
-from harness.runner.schedule import LEAD_S, Schedule, draw, sequences, too_short
+from harness.runner.schedule import LEAD_S, Schedule, draw, group_by_shared_resource, no_fault_fits_message
 from nemeses.registry import NEMESES
 
 TARGETS = FaultTargets(
@@ -35,14 +35,14 @@ LIMITS = st.floats(min_value=1, max_value=600)
 @given(SEEDS, LIMITS)
 def test_the_same_seed_gives_the_same_schedule(seed: int, limit_s: float) -> None:
     first, second = (
-        draw(list(NEMESES.values()), TARGETS, limit_s, Random(seed), named=False) for _ in range(2)
+        draw(list(NEMESES.values()), TARGETS, limit_s, Random(seed), chosen_by_user=False) for _ in range(2)
     )
     assert first == second
 
 
 @given(SEEDS, LIMITS)
 def test_faults_that_need_the_same_resource_never_overlap_and_end_in_time(seed: int, limit_s: float) -> None:
-    schedule = draw(list(NEMESES.values()), TARGETS, limit_s, Random(seed), named=False)
+    schedule = draw(list(NEMESES.values()), TARGETS, limit_s, Random(seed), chosen_by_user=False)
     for resource in Resource:
         clock_s = LEAD_S
         for planned in (
@@ -55,31 +55,32 @@ def test_faults_that_need_the_same_resource_never_overlap_and_end_in_time(seed: 
 
 @given(SEEDS, LIMITS)
 def test_a_fault_is_scheduled_or_the_schedule_says_why_not(seed: int, limit_s: float) -> None:
-    schedule = draw(list(NEMESES.values()), TARGETS, limit_s, Random(seed), named=False)
-    assert {planned.fault for planned in schedule.planned_faults} | set(schedule.unscheduled) == set(NEMESES)
-    assert not {planned.fault for planned in schedule.planned_faults} & set(schedule.unscheduled)
+    schedule = draw(list(NEMESES.values()), TARGETS, limit_s, Random(seed), chosen_by_user=False)
+    assert {planned.fault for planned in schedule.planned_faults} | set(schedule.left_out) == set(NEMESES)
+    assert not {planned.fault for planned in schedule.planned_faults} & set(schedule.left_out)
 
 
 def test_the_error_for_a_short_time_limit_names_one_that_suffices() -> None:
     named = [NEMESES["kill-broker"], NEMESES["partition"]]
     with pytest.raises(UsageError, match=r"--time-limit (\d+)") as refused:
-        draw(named, TARGETS, 20, Random(1), named=True)
+        draw(named, TARGETS, 20, Random(1), chosen_by_user=True)
     limit_s = float(str(refused.value).split("--time-limit ")[1].split()[0])
     assert {
-        planned.fault for planned in draw(named, TARGETS, limit_s, Random(1), named=True).planned_faults
+        planned.fault
+        for planned in draw(named, TARGETS, limit_s, Random(1), chosen_by_user=True).planned_faults
     } == {
         "kill-broker",
         "partition",
     }
     assert str(refused.value).endswith("or more, or fewer faults")
     with pytest.raises(UsageError, match=r"--time-limit \d+ or more$"):
-        draw(named[:1], TARGETS, 20, Random(1), named=True)
+        draw(named[:1], TARGETS, 20, Random(1), chosen_by_user=True)
 
 
 @given(SEEDS, LIMITS)
 def test_faults_that_share_a_resource_are_in_one_sequence(seed: int, limit_s: float) -> None:
-    schedule = draw(list(NEMESES.values()), TARGETS, limit_s, Random(seed), named=False)
-    parts = sequences(schedule.planned_faults, NEMESES)
+    schedule = draw(list(NEMESES.values()), TARGETS, limit_s, Random(seed), chosen_by_user=False)
+    parts = group_by_shared_resource(schedule.planned_faults, NEMESES)
     assert sorted((fault for part in parts for fault in part), key=str) == sorted(
         schedule.planned_faults, key=str
     )
@@ -91,14 +92,14 @@ def test_faults_that_share_a_resource_are_in_one_sequence(seed: int, limit_s: fl
 
 
 def test_a_fault_that_the_cluster_cannot_inject_is_left_out_or_refused_if_named() -> None:
-    pause_only = FaultTargets(**{**vars(TARGETS), "can": frozenset({Ability.PAUSE})})
-    schedule = draw(list(NEMESES.values()), pause_only, 120, Random(1), named=False)
+    pause_only = FaultTargets(**{**vars(TARGETS), "abilities": frozenset({Ability.PAUSE})})
+    schedule = draw(list(NEMESES.values()), pause_only, 120, Random(1), chosen_by_user=False)
     possible = {name for name, nemesis in NEMESES.items() if nemesis.needs <= {Ability.PAUSE}}
     assert {"pause-broker", "kill-worker", "pause-worker"} <= possible < set(NEMESES)
     assert {fault.fault for fault in schedule.planned_faults} == possible
-    assert set(schedule.unscheduled) == set(NEMESES) - possible
+    assert set(schedule.left_out) == set(NEMESES) - possible
     with pytest.raises(UsageError, match="partition needs a cluster on which one can cut links"):
-        draw([NEMESES["partition"]], pause_only, 120, Random(1), named=True)
+        draw([NEMESES["partition"]], pause_only, 120, Random(1), chosen_by_user=True)
 
 
 def test_a_fault_with_an_effect_that_no_link_supports_is_refused() -> None:
@@ -107,7 +108,7 @@ def test_a_fault_with_an_effect_that_no_link_supports_is_refused() -> None:
 
     slow = replace(NEMESES["partition"], needs=frozenset({Cut, Latency}))
     with pytest.raises(UsageError, match="partition needs a cluster on which one can delay bytes"):
-        draw([slow], TARGETS, 120, Random(1), named=True)
+        draw([slow], TARGETS, 120, Random(1), chosen_by_user=True)
 
 
 NO_TARGETS = {
@@ -125,9 +126,9 @@ NO_TARGETS = {
 
 def test_a_fault_without_a_target_is_left_out_or_refused_if_named() -> None:
     empty_targets = FaultTargets(**{**vars(TARGETS), **NO_TARGETS})
-    schedule = draw(list(NEMESES.values()), empty_targets, 120, Random(1), named=False)
+    schedule = draw(list(NEMESES.values()), empty_targets, 120, Random(1), chosen_by_user=False)
     assert schedule.planned_faults == ()
-    assert schedule.unscheduled == {
+    assert schedule.left_out == {
         "kill-broker": "needs a topic",
         "pause-broker": "needs a topic",
         "kill-txn-coordinator": "needs a pipeline with a transactional id",
@@ -142,23 +143,23 @@ def test_a_fault_without_a_target_is_left_out_or_refused_if_named() -> None:
         "disconnect-broker": "needs a topic",
     }
     with pytest.raises(UsageError, match="kill-worker needs a pipeline whose workers report their steps"):
-        draw([NEMESES["kill-worker"]], empty_targets, 120, Random(1), named=True)
+        draw([NEMESES["kill-worker"]], empty_targets, 120, Random(1), chosen_by_user=True)
 
 
 def test_kill_postgres_without_postgres_is_refused_if_named_else_ignored() -> None:
     plain = FaultTargets(**{**vars(TARGETS), "services": ()})
-    schedule = draw(list(NEMESES.values()), plain, 300, Random(1), named=False)
-    mentioned = {fault.fault for fault in schedule.planned_faults} | set(schedule.unscheduled)
+    schedule = draw(list(NEMESES.values()), plain, 300, Random(1), chosen_by_user=False)
+    mentioned = {fault.fault for fault in schedule.planned_faults} | set(schedule.left_out)
     assert mentioned == set(NEMESES) - {"kill-postgres"}
     with pytest.raises(
         UsageError, match="kill-postgres needs a workload that keeps a table in PostgreSQL, as outbox does"
     ):
-        draw([NEMESES["kill-postgres"]], plain, 300, Random(1), named=True)
+        draw([NEMESES["kill-postgres"]], plain, 300, Random(1), chosen_by_user=True)
 
 
 def test_a_partition_with_one_broker_cuts_a_client() -> None:
     one_broker = FaultTargets(**{**vars(TARGETS), "brokers": (1,)})
-    schedule = draw([NEMESES["partition"]], one_broker, 600, Random(1), named=True)
+    schedule = draw([NEMESES["partition"]], one_broker, 600, Random(1), chosen_by_user=True)
     assert {planned.target.role for planned in schedule.planned_faults} == {"client"}
 
 
@@ -167,8 +168,8 @@ def test_a_fault_that_needs_a_failover_is_refused_with_fewer_than_3_brokers(
     brokers: tuple[int, ...],
 ) -> None:
     restricted_targets = FaultTargets(**{**vars(TARGETS), "brokers": brokers})
-    schedule = draw(list(NEMESES.values()), restricted_targets, 300, Random(1), named=False)
-    left_out = {name for name, why in schedule.unscheduled.items() if why.startswith("needs 3 brokers")}
+    schedule = draw(list(NEMESES.values()), restricted_targets, 300, Random(1), chosen_by_user=False)
+    left_out = {name for name, why in schedule.left_out.items() if why.startswith("needs 3 brokers")}
     assert left_out == {
         *(
             "kill-broker",
@@ -184,14 +185,14 @@ def test_a_fault_that_needs_a_failover_is_refused_with_fewer_than_3_brokers(
     with pytest.raises(
         UsageError, match="kill-broker needs 3 brokers or more, so that another broker can take over"
     ):
-        draw([NEMESES["kill-broker"]], restricted_targets, 300, Random(1), named=True)
+        draw([NEMESES["kill-broker"]], restricted_targets, 300, Random(1), chosen_by_user=True)
 
 
 @given(SEEDS)
 def test_only_steps_of_the_stage_are_drawn(seed: int) -> None:
     steps = {"shop": ("before-poll", "after-commit"), "payments": ("after-commit",), "own": ()}
     restricted_targets = FaultTargets(**{**vars(TARGETS), "steps": steps})
-    schedule = draw([NEMESES["kill-worker"]], restricted_targets, 60, Random(seed), named=True)
+    schedule = draw([NEMESES["kill-worker"]], restricted_targets, 60, Random(seed), chosen_by_user=True)
     assert {planned.step for planned in schedule.planned_faults} <= {"before-poll", "after-commit"}
 
 
@@ -210,14 +211,14 @@ def test_a_stored_fault_without_its_target_is_refused() -> None:
 @given(SEEDS)
 def test_a_defect_restricts_the_worker_and_the_step(seed: int) -> None:
     restricted = FaultTargets(**{**vars(TARGETS), "stage": "shop", "step": "after-commit"})
-    schedule = draw([NEMESES["kill-worker"]], restricted, 60, Random(seed), named=True)
+    schedule = draw([NEMESES["kill-worker"]], restricted, 60, Random(seed), chosen_by_user=True)
     assert {planned.step for planned in schedule.planned_faults} == {"after-commit"}
     assert all(str(planned.target).startswith("worker:shop/") for planned in schedule.planned_faults)
 
 
 def test_the_message_for_a_limit_that_fits_no_fault_names_one_that_suffices() -> None:
-    words = too_short(NEMESES.values(), 5)
+    words = no_fault_fits_message(NEMESES.values(), 5)
     limit = float(words.split("--time-limit ")[1].split()[0])
-    schedule = draw(list(NEMESES.values()), TARGETS, limit, Random(1), named=False)
+    schedule = draw(list(NEMESES.values()), TARGETS, limit, Random(1), chosen_by_user=False)
     assert [planned.fault for planned in schedule.planned_faults] == ["kill-worker"]
     assert words.endswith("kill-worker")

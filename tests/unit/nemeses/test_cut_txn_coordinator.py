@@ -26,16 +26,16 @@ def inject(
     run: FakeRun, cluster: MovingCoordinator, later: int, monkeypatch: pytest.MonkeyPatch
 ) -> InjectedFault:
     """Inject the fault. Before the worker reaches the step, the coordinator moves to the broker `later`."""
-    reach_step = run.processes.wait_at_step
+    reach_step = run.processes.hold_at_step
 
-    def wait_at_step(
-        member: RunProcess, step: WorkerStep, timeout_s: float, txn_end: str | None = None
+    def hold_at_step(
+        member: RunProcess, step: WorkerStep, timeout_s: float, intended_end: str | None = None
     ) -> Claims:
-        claims = reach_step(member, step, timeout_s, txn_end)
+        claims = reach_step(member, step, timeout_s, intended_end)
         cluster.move_to(later)
         return claims
 
-    monkeypatch.setattr(run.processes, "wait_at_step", wait_at_step)
+    monkeypatch.setattr(run.processes, "hold_at_step", hold_at_step)
     run.processes.await_ready([run.processes.start_worker("s", "s-1")])
     planned = PlannedFault("cut-txn-coordinator", Target("txn-coordinator", "s-1"), 0.0, 0.05)
     with NEMESES["cut-txn-coordinator"].inject(run.context, planned) as effect:

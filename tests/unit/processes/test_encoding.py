@@ -87,7 +87,7 @@ def test_the_spec_of_a_run_survives_encoding(pipeline: WorkloadSpec | CustomPipe
 @pytest.mark.parametrize(
     "message",
     [
-        Command(arm="after-send", txn_end="commit"),
+        Command(arm="after-send", intended_end="commit"),
         Command(stop=True, go=True),
         Report(ready=True),
         Report(step="after-send", claims={"a/0": (1, 2)}, counts=Counts(inputs=3, fenced=1)),

@@ -124,7 +124,7 @@ def test_a_worker_that_a_fault_has_stopped_does_not_leave(
     with fake_run(tmp_path) as run:
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
-        run.processes.wait_at_step(worker, WorkerStep.AFTER_SEND, 5)
+        run.processes.hold_at_step(worker, WorkerStep.AFTER_SEND, 5)
         with run_churn(run, PlannedChange(0.0, "s", leaves="s-1")) as running:
             assert "s-1 to be free to leave" in running.done[0].why and running.done[0].left is None
         assert worker.alive

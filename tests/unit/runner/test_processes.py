@@ -17,7 +17,7 @@ def test_a_worker_waits_at_the_step_and_reports_its_inputs(tmp_path: Path) -> No
     with fake_run(tmp_path) as run:
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
-        assert run.processes.wait_at_step(worker, WorkerStep.AFTER_SEND, 5) == {"in/0": (0, 10)}
+        assert run.processes.hold_at_step(worker, WorkerStep.AFTER_SEND, 5) == {"in/0": (0, 10)}
         assert run.processes.counts() == Counts(inputs=10, committed=1)
 
 
@@ -26,7 +26,7 @@ def test_a_worker_that_has_nothing_to_do_reaches_no_step(tmp_path: Path) -> None
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
         with pytest.raises(WaitTimeout, match=r"after-send; last seen: it is ready, is stopped at no step$"):
-            run.processes.wait_at_step(worker, WorkerStep.AFTER_SEND, 0.2)
+            run.processes.hold_at_step(worker, WorkerStep.AFTER_SEND, 0.2)
 
 
 def test_the_error_of_a_worker_that_ends_at_its_start_has_its_last_output(tmp_path: Path) -> None:

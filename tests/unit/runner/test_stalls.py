@@ -83,7 +83,7 @@ def test_a_call_that_returns_late_is_a_warning(tmp_path: Path) -> None:
             update_stalls(run.context, run.run_log)
         (line,) = run.progress.lines
         assert "worker s-1.0 has waited in init_transactions for" in line
-        run.processes.wait_at_step(worker, WorkerStep.AFTER_POLL, 5)
+        run.processes.hold_at_step(worker, WorkerStep.AFTER_POLL, 5)
         quiesce(PIPELINE, run.context, FakeEndMarkers(), run.run_log, SOON)
         metadata = run.run_log.to_metadata(False, {}, {})
     assert metadata.evidence_problems == []
