@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fencepost.checks.evidence import KILLED, Evidence, contradictions, require_evidence, require_table
+from fencepost.checks.evidence import KILLED, Evidence, find_differences, require_evidence, require_table
 from fencepost.checks.histories import check_each_file as check_files
 from fencepost.checks.verdict_rules import decide, healed_ns
 from harness.common.errors import AnalysisFailed, FencepostError, UnreadableInput
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from checkers.checking.stored_runs import StoredRun
 
 
-NOT_DRAINED = frozenset({ReasonCode.NOT_DRAINED, ReasonCode.INPUTS_LEFT})
+STOPPED_BEFORE_DRAINED = frozenset({ReasonCode.NOT_DRAINED, ReasonCode.INPUTS_LEFT})
 """Problems that mean that stages were stopped before they had read all inputs."""
 
 
@@ -61,7 +61,7 @@ def open_evidence(history: str, folder: Path) -> Evidence:
                     run_metadata.rows if run_metadata else {},
                 )
     try:
-        differences = tuple(contradictions(folder, plan)) if run_metadata else (KILLED.text,)
+        differences = tuple(find_differences(folder, plan)) if run_metadata else (KILLED.text,)
         evidence = Evidence(history, folder, plan, run_metadata, differences)
         _validate(evidence)
     except OSError as error:
@@ -110,7 +110,7 @@ def check_stored_runs(
         return []
     first = {evidence.run: evidence for evidence in reversed(runs)}
     copies = [evidence for evidence in runs if first[evidence.run] is not evidence]
-    verdicts = _check_together(spark, list(first.values()), allow, phase)
+    verdicts = _check_runs_in_one_job(spark, list(first.values()), allow, phase)
     later = dict(zip(map(id, copies), check_stored_runs(spark, copies, allow, phase), strict=True))
     return [later[id(run)] if id(run) in later else verdicts[run.run] for run in runs]
 
@@ -123,7 +123,7 @@ def check_stored_run(spark: "SparkSession", run: Evidence, phase: Callable[[str]
     return result
 
 
-def _check_together(
+def _check_runs_in_one_job(
     spark: "SparkSession", runs: Sequence[Evidence], allow: frozenset[str], phase: Callable[[str], None]
 ) -> dict[int, Verdict | FencepostError]:
     """Check runs whose numbers differ and decide their verdicts. Returns the results by run number."""
@@ -221,7 +221,7 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
             "the workload" if evidence.plan.pipeline.journaled else "the pipeline's guarantee",
         ),
         goals=tuple(goal.counted for goal in evidence.plan.pipeline.goals),
-        incomplete=evidence.incomplete,
+        incomplete=evidence.differences,
         had_log=evidence.had_log,
         promises=evidence.plan.promises,
         healed_ns=healed_ns(evidence.run_metadata) if evidence.run_metadata else None,
@@ -235,6 +235,8 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         transactional_topics=evidence.plan.pipeline.transactional_topics,
         topics=frozenset(topic.name for topic in evidence.plan.pipeline.topics),
         drained=evidence.run_metadata is not None  # not known for a run that was killed
-        and not any(problem.code in NOT_DRAINED for problem in evidence.run_metadata.evidence_problems),
+        and not any(
+            problem.code in STOPPED_BEFORE_DRAINED for problem in evidence.run_metadata.evidence_problems
+        ),
         rested_ms=evidence.run_metadata.rested_ms if evidence.run_metadata else None,
     )

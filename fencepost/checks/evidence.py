@@ -47,7 +47,7 @@ class Evidence:
     folder: Path
     plan: StoredPlan
     run_metadata: RunMetadata | None  # None: the run was killed before its end
-    incomplete: tuple[str, ...]  # what the tables lack, compared with run.toml and metadata.json
+    differences: tuple[str, ...]  # what the tables lack, compared with run.toml and metadata.json
     blind: bool = False  # check the run as if the pipeline had kept no journals
 
     @property
@@ -106,7 +106,7 @@ def require_table(path: Path, run: int, rows: Mapping[str, int]) -> None:
             raise UnreadableInput(f"{path} has rows of run {statistics.min}, and this is run {run}")
 
 
-def contradictions(folder: Path, plan: StoredPlan) -> Iterator[str]:
+def find_differences(folder: Path, plan: StoredPlan) -> Iterator[str]:
     """Yield each difference between the tables and the files run.toml and metadata.json."""
     history = folder / "history"
     rows = read_parquet(history / "stages.parquet").drop_columns("run").to_pylist()

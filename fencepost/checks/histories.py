@@ -49,10 +49,10 @@ def check_each_file(
     histories = [HistoryFile(run, path) for run, path in files.items()]
     if not histories:
         return {}
-    return check_in_parts(histories, partial(_check_together, spark, allow, phase))
+    return check_in_parts(histories, partial(_check_files_in_one_job, spark, allow, phase))
 
 
-def _check_together(
+def _check_files_in_one_job(
     spark: "SparkSession",
     allow: frozenset[str],
     phase: Callable[[str], None],

@@ -86,7 +86,7 @@ def run(
         spark = RunSpark(options, stack)
         finished = perform_run(options, progress, command, workload, schedule, interrupt, stack, spark)
         try:
-            with finished.run_log.steps() as begin:
+            with finished.run_log.consecutive_phases() as begin:
                 verdict = spark.check(finished.folder, begin)
         except FencepostError:
             progress.say(f"the run has no verdict yet: `fencepost check {finished.folder}` checks it again")
@@ -297,7 +297,7 @@ def _tabulate(folder: Path, plan: StoredPlan, run_log: RunLog, final_state: Fina
             PartitionEnds(final_state.leaders, final_state.high_watermarks, final_state.compacted),
         )
         run_log.rows, run_log.compacted = count_rows(folder), final_state.compacted
-        run_log.refused_logs = final_state.refused
+        run_log.unreadable_logs = final_state.unreadable_logs
         if plan.promises.history:
             run_log.history_crc = file_crc(folder / HISTORY_FILE)
         run_log.unexpected_errors += unexpected_errors(folder)

@@ -156,7 +156,7 @@ class Churn:
     journal: Journal
     journal_lock: threading.Lock  # the fault injector writes to the same journal
     start_s: float  # the monotonic clock when the feeder started
-    done: list[ChangeReport] = field(default_factory=list)
+    reports: list[ChangeReport] = field(default_factory=list)
     errors: list[FencepostError] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -166,11 +166,6 @@ class Churn:
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
-
-    @property
-    def over(self) -> bool:
-        """True if the thread has ended."""
-        return not self._thread.is_alive()
 
     def stop(self) -> None:
         """Start no more changes, and wait until the current change is complete."""
@@ -195,7 +190,7 @@ class Churn:
             }
             self.journal.write(Invoked(NAME, -1, op, target=change.stage, parameters=parameters))
         report = ChangeReport(change, self._now_s(), 0.0)
-        self.done.append(report)
+        self.reports.append(report)
         if change.joins is not None:
             joiner = self.processes.start_worker(change.stage, change.joins)
             self.processes.await_ready([joiner])

@@ -21,7 +21,7 @@ from harness.runner.end_markers import EndMarkers
 from harness.runner.final_reads import read_all
 from harness.runner.nemesis import FaultContext
 from harness.runner.run_log import RunLog
-from harness.runner.stalls import explain_kill, update_stalls
+from harness.runner.slow_calls import explain_kill, update_slow_calls
 from harness.witness import LogBounds
 
 
@@ -45,7 +45,9 @@ class FinalState:
     high_watermarks: Mapping[TopicPartition, int] = field(default_factory=dict)
     compacted: Mapping[str, bool] = field(default_factory=dict)  # by topic
     bounds: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)  # by topic: why its log could not be read
+    unreadable_logs: Mapping[str, str] = field(
+        default_factory=dict
+    )  # by topic: why its log could not be read
 
 
 def quiesce(
@@ -117,7 +119,7 @@ def _read_broker_logs(cluster: Cluster, final_state: FinalState, folder: Path, r
         topic: compacted and topic not in witness.complete_topics
         for topic, compacted in final_state.compacted.items()
     }
-    return replace(final_state, compacted=compacted, refused=witness.unreadable)
+    return replace(final_state, compacted=compacted, unreadable_logs=witness.unreadable)
 
 
 def _attempt(
@@ -131,7 +133,7 @@ def _attempt(
 
 def _stop(run_log: RunLog, context: FaultContext, *roles: Role) -> None:
     processes = context.processes
-    update = partial(update_stalls, context, run_log)
+    update = partial(update_slow_calls, context, run_log)
     for killed in processes.stop(list(processes.alive_in_roles(*roles)), update):
         if killed.rules is None:
             run_log.evidence_problems.append(explain_kill(killed, context, run_log))
@@ -154,7 +156,7 @@ def _drain(
 
     def drained() -> bool:
         processes.replace_dead()
-        update_stalls(context, run_log)
+        update_slow_calls(context, run_log)
         remaining[0] = ends.inputs_left(
             stage, starting=stage.group is None and processes.is_starting(stage.name)
         )
@@ -232,7 +234,7 @@ def _read_to_the_ends(
         partial(ends.resolve_ends, topic_partitions),
     )
     if ends.end_offsets:
-        run_log.rested_ms = time.time() * 1000
+        run_log.end_offsets_read_ms = time.time() * 1000
     attempt(ReasonCode.READER_SHORT, "the final readers did not read to the end", read)
 
 

@@ -58,7 +58,7 @@ class FaultInjector:
             thread.start()
 
     @property
-    def done(self) -> bool:
+    def finished(self) -> bool:
         """True if all threads have ended."""
         return not any(thread.is_alive() for thread in self._threads)
 

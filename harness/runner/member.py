@@ -34,27 +34,27 @@ class RunProcess:
     endpoint: str
     child: Child
     channel: socket.socket | None  # None: an instance of a custom pipeline, which has no control line
-    task: WorkerSpec | None = None  # None: it is not a worker
+    worker_spec: WorkerSpec | None = None  # None: it is not a worker
     status: ProcessStatus = field(default_factory=ProcessStatus)
     listener: threading.Thread | None = None
     expected_to_end: bool = False
-    reserved: bool = False  # a fault has armed a step of this worker, or holds the worker at a step
+    held_by_fault: bool = False  # a fault has armed a step of this worker, or holds the worker at a step
     rules: ProgramRules | None = None  # of an instance of a custom pipeline
 
     @property
     def stage(self) -> str | None:
         """The stage of a worker; None: it is not a worker."""
-        return self.task.stage if self.task else None
+        return self.worker_spec.stage if self.worker_spec else None
 
     @property
     def worker(self) -> str | None:
         """The name of a worker, which all its incarnations share; None: it is not a worker."""
-        return self.task.worker if self.task else None
+        return self.worker_spec.worker if self.worker_spec else None
 
     @property
     def group(self) -> str | None:
         """The consumer group of a worker's stage; None: it has none."""
-        return self.task.group if self.task else None
+        return self.worker_spec.group if self.worker_spec else None
 
     def send(self, command: Command) -> None:
         """Send a command. Do nothing if the process has ended or has no control line."""
@@ -62,7 +62,7 @@ class RunProcess:
             with suppress(OSError):
                 self.channel.sendall(command.line())
         if command.go:
-            self.reserved = False
+            self.held_by_fault = False
 
     def ask_to_stop(self) -> None:
         """Ask the process to end: by a command, or by the signal of a custom pipeline."""

@@ -243,7 +243,7 @@ class Processes:
             WaitTimeout: The worker did not reach the step, because it has nothing to do or has ended.
         """
         with self._lock:
-            member.reserved = True
+            member.held_by_fault = True
         member.status.step = None
         member.send(Command(arm=step.value, intended_end=intended_end, go=resume))
         awaited = f"{member.journal} to come to {step.value}"
@@ -263,7 +263,7 @@ class Processes:
     def ask_to_leave(self, stage: str, worker: str) -> RunProcess | None:
         """Ask a worker to end cleanly, and return it. Return None if it has ended or if a fault reserves it."""
         with self._lock:
-            free = (m for m in self.workers(stage) if m.worker == worker and not m.reserved)
+            free = (m for m in self.workers(stage) if m.worker == worker and not m.held_by_fault)
             member = next(free, None)
             if member is not None:
                 member.expected_to_end = True

@@ -38,7 +38,7 @@ from harness.runner.nemesis import FaultContext, Nemesis, PlannedFault
 from harness.runner.processes import OBSERVER_ENDPOINT, Processes, RunClock
 from harness.runner.request_recording import RequestRecording
 from harness.runner.run_log import RunLog
-from harness.runner.stalls import explain_kill, update_stalls
+from harness.runner.slow_calls import explain_kill, update_slow_calls
 from harness.runner.watch import Watch
 from harness.settings.options import Options
 
@@ -201,7 +201,7 @@ def _under_faults(
             if past_limit_s >= -preparation.lead_s and not prepared:
                 prepared = True
                 preparation.start()
-            if injector.state.errors or churn.errors or (past_limit_s >= 0 and injector.done):
+            if injector.state.errors or churn.errors or (past_limit_s >= 0 and injector.finished):
                 break
             if past_limit_s > OVERTIME_S:
                 active = ", ".join(injector.state.active.values())
@@ -214,7 +214,7 @@ def _under_faults(
             _require_alive(resources)
             _require_fed(feeder)
             processes.replace_dead()
-            update_stalls(context, run_log)
+            update_slow_calls(context, run_log)
             run_log.compare_clocks()
             recording.tick(time.monotonic() - start_s, processes.counts().committed)
             run_log.progress.tick(watch.tick(tuple(injector.state.active.values())))
@@ -233,7 +233,7 @@ def _under_faults(
     injection_state = injector.state
     run_log.reports += injection_state.reports
     run_log.unmet_goals |= injection_state.unmet_goals
-    run_log.churn = read_membership_changes(plan.folder, churn.done)
+    run_log.churn = read_membership_changes(plan.folder, churn.reports)
     if plan.churn and not any(change.partitions for change in run_log.churn):
         run_log.unmet_goals["churn"] = (
             "no partition moved while workers joined and left; use a longer --time-limit or "

@@ -15,27 +15,23 @@ from harness.witness.request_log import ClientVersions
 
 
 @dataclass
-class StuckCall:
+class SlowCall:
     """A client call of a worker that takes too long."""
 
     journal: str
     call: str
     since_s: float  # since the start of the run
-    responder: str  # who should answer, as the end of a sentence; empty: not known
+    responder_clause: str  # who should answer, as the end of a sentence; empty: not known
     until_s: float | None = None  # when the call returned or the worker ended; None: the call still waits
 
     def reason(self, now_s: float, suffix: str = "") -> Reason:
         """Return a reason or warning. `suffix` is inserted after the duration, if the call has not returned."""
         worker = f"worker {self.journal}"
         if self.until_s is None:
-            message = (
-                f"{worker} has waited in {self.call} for {now_s - self.since_s:.0f} s{suffix}{self.responder}"
-            )
+            wait = f"has waited in {self.call} for {now_s - self.since_s:.0f} s{suffix}"
         else:
-            message = (
-                f"{worker} waited in {self.call} for {self.until_s - self.since_s:.0f} s{self.responder}"
-            )
-        return Reason(ReasonCode.STALLED, message, self.journal)
+            wait = f"waited in {self.call} for {self.until_s - self.since_s:.0f} s"
+        return Reason(ReasonCode.STALLED, f"{worker} {wait}{self.responder_clause}", self.journal)
 
 
 @dataclass
@@ -49,11 +45,11 @@ class RunLog:
     unmet_goals: dict[str, str] = field(default_factory=dict)
     unexpected_errors: list[Reason] = field(default_factory=list)
     reports: list[FaultReport] = field(default_factory=list)
-    stalls: list[StuckCall] = field(default_factory=list)  # client calls of workers that took too long
+    slow_calls: list[SlowCall] = field(default_factory=list)  # client calls of workers that took too long
     churn: list[MembershipChange] = field(default_factory=list)
     rows: Mapping[str, int] = field(default_factory=dict)
     compacted: Mapping[str, bool] = field(default_factory=dict)
-    refused_logs: Mapping[str, str] = field(default_factory=dict)
+    unreadable_logs: Mapping[str, str] = field(default_factory=dict)
     history_crc: int | None = None
     clock_drift_ms: float | None = None
     # The request versions that the workers used.
@@ -63,7 +59,7 @@ class RunLog:
     features: Mapping[str, int] = field(default_factory=dict)
     # The wall-clock time when the end offsets were read. None: sentinels mark the ends, or
     # the offsets could not be read.
-    rested_ms: float | None = None
+    end_offsets_read_ms: float | None = None
 
     def now_s(self) -> float:
         """Return the seconds since the start of the run; negative before it."""
@@ -91,7 +87,7 @@ class RunLog:
             self.phases.append(RunPhase(name, round(start_s, 3), round(self.now_s(), 3)))
 
     @contextmanager
-    def steps(self) -> Iterator[Callable[[str], None]]:
+    def consecutive_phases(self) -> Iterator[Callable[[str], None]]:
         """Yield a function that begins a phase. A phase ends when the next one begins."""
         with ExitStack() as current:
 
@@ -115,16 +111,16 @@ class RunLog:
             interrupted=interrupted,
             unexpected_errors=[
                 *self.unexpected_errors,
-                *(stall.reason(self.now_s()) for stall in self.stalls),
+                *(slow_call.reason(self.now_s()) for slow_call in self.slow_calls),
             ],
             versions={**versions, **self._features(), **self._client()},
             requests=self.requests.versions,
             rows=self.rows,
             compacted=self.compacted,
-            refused_logs=self.refused_logs,
+            refused_logs=self.unreadable_logs,
             history_crc=self.history_crc,
             clock_drift_ms=self.clock_drift_ms,
-            rested_ms=self.rested_ms,
+            rested_ms=self.end_offsets_read_ms,
         )
 
     def _features(self) -> dict[str, str]:

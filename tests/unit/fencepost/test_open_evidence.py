@@ -176,7 +176,7 @@ def test_logs_of_all_replicas_are_required_if_the_run_promised_them(store: Path)
         pipeline = replace(plan.pipeline, topics=(TopicSpec("a", 1, replication),))
         replace(plan, workload=pipeline.as_table()).save(store / "run.toml")
         set_promises(store, witness="segments", replicas=promised)
-        why = [text for text in open_evidence("it", store).incomplete if "replicas" in text]
+        why = [text for text in open_evidence("it", store).differences if "replicas" in text]
         assert len(why) == count, why
     assert stored == 1
 
@@ -213,14 +213,14 @@ def test_a_table_with_damaged_pages_is_named_although_spark_does_not(store: Path
 def test_a_stage_that_differs_from_the_plan_makes_the_evidence_incomplete(
     store: Path, column: str, value: object, message: str
 ) -> None:
-    assert open_evidence("it", store).incomplete == ()
+    assert open_evidence("it", store).differences == ()
 
     def change(rows: pa.Table) -> pa.Table:
         at = rows.schema.get_field_index(column)
         return rows.set_column(at, rows.schema.field(at), pa.array([value], rows.schema.field(at).type))
 
     rewrite(store / "history" / "stages.parquet", change)
-    assert message in open_evidence("it", store).incomplete[0]
+    assert message in open_evidence("it", store).differences[0]
 
 
 def test_a_promised_reader_without_a_journal_makes_the_evidence_incomplete(store: Path) -> None:
@@ -228,9 +228,9 @@ def test_a_promised_reader_without_a_journal_makes_the_evidence_incomplete(store
     for journals, missing in ((stored[:1], ()), ((*stored[:1], "observer-1"), ("observer-1",))):
         readers = (ReaderPromise(name, "observer", "read_committed", ("a",)) for name in journals)
         set_promises(store, readers=tuple(readers))
-        incomplete = open_evidence("it", store).incomplete
+        differences = open_evidence("it", store).differences
         assert [
-            message.rpartition(": ")[2] for message in incomplete if "promised readers" in message
+            message.rpartition(": ")[2] for message in differences if "promised readers" in message
         ] == list(missing)
 
 
@@ -240,12 +240,12 @@ def test_a_duplicate_stage_makes_the_evidence_incomplete(store: Path) -> None:
         json.dumps(metadata | {"rows": {}})
     )  # so that the number of rows is not checked
     rewrite(store / "history" / "stages.parquet", lambda rows: pa.concat_tables([rows, rows]))
-    assert open_evidence("it", store).incomplete == ("the table stages has a stage twice",)
+    assert open_evidence("it", store).differences == ("the table stages has a stage twice",)
 
 
 def test_the_evidence_of_a_killed_run_is_incomplete(store: Path) -> None:
     (store / "metadata.json").unlink()
-    (why,) = open_evidence("it", store).incomplete
+    (why,) = open_evidence("it", store).differences
     assert "killed" in why
 
 
@@ -253,7 +253,7 @@ def test_a_journal_in_no_table_is_missing_except_that_of_the_faults(store: Path)
     (store / "journals").mkdir()
     for name in ("nemesis", "gone"):
         (store / "journals" / f"{name}.jsonl").write_text("")
-    assert open_evidence("it", store).incomplete == ("the table journals lacks gone",)
+    assert open_evidence("it", store).differences == ("the table journals lacks gone",)
 
 
 def test_a_table_with_rows_of_two_runs_is_refused(store: Path) -> None:
@@ -295,9 +295,9 @@ def _returns_before_its_call(row: dict[str, object]) -> dict[str, object]:
 
 
 def test_operations_that_return_before_their_call_are_a_contradiction(store: Path) -> None:
-    assert not [text for text in open_evidence("it", store).incomplete if "returned before" in text]
+    assert not [text for text in open_evidence("it", store).differences if "returned before" in text]
     _change_rows(store / "history" / "ops.parquet", _returns_before_its_call)
-    assert [text for text in open_evidence("it", store).incomplete if "returned before" in text]
+    assert [text for text in open_evidence("it", store).differences if "returned before" in text]
 
 
 def test_a_replica_of_an_internal_topic_that_is_missing_is_a_contradiction(store: Path) -> None:
@@ -312,9 +312,9 @@ def test_a_replica_of_an_internal_topic_that_is_missing_is_a_contradiction(store
     write_store(store, [(7, history)], log=True)
     RunMetadata(rows=count_rows(store)).save(store / "metadata.json")
     wording = "replicas of __consumer_offsets"
-    assert not [text for text in open_evidence("it", store).incomplete if wording in text]
+    assert not [text for text in open_evidence("it", store).differences if wording in text]
     removed = (history.tp["o"], 3)
     path = store / "log" / "replicas.parquet"
     _change_rows(path, lambda row: None if (row["tp"], row["broker"]) == removed else row)
     RunMetadata(rows=count_rows(store)).save(store / "metadata.json")
-    assert [text for text in open_evidence("it", store).incomplete if wording in text]
+    assert [text for text in open_evidence("it", store).differences if wording in text]

@@ -43,7 +43,7 @@ def verdict_of(
     workload = replace(WORKLOAD, goals=(abort_goal(options_.abort_share),))
     plan = StoredPlan(options_, RUN, [PLANNED] * planned_faults, workload.as_table())
     metadata_ = None if killed else metadata or RunMetadata(faults=[ACTED])
-    return decide(Evidence("h", Path("h"), plan, metadata_, incomplete=()), result)
+    return decide(Evidence("h", Path("h"), plan, metadata_, differences=()), result)
 
 
 def test_a_clean_run_whose_faults_acted_is_valid() -> None:
@@ -173,7 +173,7 @@ def test_the_summary_counts_the_anomalies_that_the_guarantee_permits(count: int,
     )
     result = replace(CLEAN, anomalies=anomalies, checked=["reprocessed-input", "lost-input"])
     plan = StoredPlan(Options(seed=1), RUN, [PLANNED], ONCE_OR_MORE.as_table())
-    verdict = decide(Evidence("h", Path("h"), plan, RunMetadata(faults=[ACTED]), incomplete=()), result)
+    verdict = decide(Evidence("h", Path("h"), plan, RunMetadata(faults=[ACTED]), differences=()), result)
     assert (verdict.valid, verdict.summary) == (Validity.VALID, summary)
     assert ("reprocessed-input" in verdict.not_exercised) is (count == 0)
 
@@ -186,7 +186,7 @@ def test_the_summary_counts_each_permitted_anomaly_separately() -> None:
     result = replace(CLEAN, anomalies=anomalies, checked=[*anomalies, "lost-input"])
     permissive = replace(ONCE_OR_MORE, allowed=tuple(anomalies))
     plan = StoredPlan(Options(seed=1), RUN, [PLANNED], permissive.as_table())
-    verdict = decide(Evidence("h", Path("h"), plan, RunMetadata(faults=[ACTED]), incomplete=()), result)
+    verdict = decide(Evidence("h", Path("h"), plan, RunMetadata(faults=[ACTED]), differences=()), result)
     assert verdict.summary == (
         "at least once held under 1 fault: 3 inputs took effect more than once, 2 values are duplicates, "
         "and none of 10 inputs was lost"
@@ -213,5 +213,5 @@ def test_requested_crash_points_must_all_be_planned() -> None:
         for planned in planned_faults
     ]  # type: ignore[arg-type]
     plan = StoredPlan(Options(seed=1, nemesis=("crash-points",)), RUN, planned_faults, workload.as_table())
-    verdict = decide(Evidence("h", Path("h"), plan, RunMetadata(faults=reports), incomplete=()), CLEAN)
+    verdict = decide(Evidence("h", Path("h"), plan, RunMetadata(faults=reports), differences=()), CLEAN)
     assert [reason.subject for reason in verdict.unknown_because] == ["pause-worker@after-send"]

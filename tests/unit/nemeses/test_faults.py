@@ -62,7 +62,7 @@ def inject(run: FakeRun, *faults: str) -> InjectionState:
         injector.start()
         for thread in injector._threads:
             thread.join(30)
-        assert injector.done
+        assert injector.finished
     assert injector.state.active == {}
     return injector.state
 
@@ -246,8 +246,8 @@ def test_in_a_stage_without_a_group_the_replacement_must_commit(
 ) -> None:
     with fake_run(tmp_path, Script(script)) as run:
         worker = run.processes.start_worker("s", "s-1")
-        assert worker.task is not None
-        worker.task = replace(worker.task, group=None)
+        assert worker.worker_spec is not None
+        worker.worker_spec = replace(worker.worker_spec, group=None)
         run.processes.await_ready([worker])
         with NEMESES["pause-worker"].inject(run.context, AIMED["pause-worker"]) as effect:
             pass
@@ -339,7 +339,7 @@ def test_a_fault_that_ends_after_the_journal_is_closed_raises_in_no_thread(
             raise KeyboardInterrupt
         with (tmp_path / "another").open("x") as another:  # it may get the number that the journal had
             injector.stop()
-            assert injector.done and not uncaught
+            assert injector.finished and not uncaught
             assert [str(error) for error in injector.state.errors] == [
                 "journal nemesis is closed, because its process is ending"
             ]

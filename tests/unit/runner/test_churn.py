@@ -108,7 +108,7 @@ def test_a_worker_joins_and_another_leaves_and_is_not_replaced(tmp_path: Path) -
         first = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([first])
         with run_churn(run, PlannedChange(0.0, "s", joins="s-2", leaves="s-1")) as running:
-            (done,) = running.done
+            (done,) = running.reports
         run.processes.replace_dead()
         assert (done.joined, done.left, done.why, running.errors) == ("s-2.0", "s-1.0", "", [])
         assert [member.journal for member in run.processes.workers("s")] == ["s-2.0"]
@@ -126,18 +126,18 @@ def test_a_worker_that_a_fault_has_stopped_does_not_leave(
         run.processes.await_ready([worker])
         run.processes.hold_at_step(worker, WorkerStep.AFTER_SEND, 5)
         with run_churn(run, PlannedChange(0.0, "s", leaves="s-1")) as running:
-            assert "s-1 to be free to leave" in running.done[0].why and running.done[0].left is None
+            assert "s-1 to be free to leave" in running.reports[0].why and running.reports[0].left is None
         assert worker.alive
         worker.send(Command(go=True))
         with run_churn(run, PlannedChange(0.0, "s", leaves="s-1")) as running:
-            assert running.done[0].left == "s-1.0" and not running.done[0].why
+            assert running.reports[0].left == "s-1.0" and not running.reports[0].why
 
 
 def test_a_worker_that_leaves_with_an_error_is_reported(tmp_path: Path) -> None:
     with fake_run(tmp_path, Script(LEAVES_BADLY)) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
         with run_churn(run, PlannedChange(0.0, "s", leaves="s-1")) as running:
-            assert "exit status 7" in running.done[0].why
+            assert "exit status 7" in running.reports[0].why
 
 
 def journal(folder: Path, name: str, *moves: tuple[bool, list[str]], stage: str = "s") -> None:

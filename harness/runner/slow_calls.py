@@ -11,29 +11,30 @@ from harness.model.vocabulary import Role
 from harness.results.reasons import Reason, ReasonCode
 from harness.runner.member import STOP_TIMEOUT_S, RunProcess
 from harness.runner.nemesis import FaultContext
-from harness.runner.run_log import RunLog, StuckCall
+from harness.runner.run_log import RunLog, SlowCall
 
 GROUP_CALL = "send_offsets_to_transaction"
 
 
-def update_stalls(context: FaultContext, run_log: RunLog) -> None:
+def update_slow_calls(context: FaultContext, run_log: RunLog) -> None:
     """Update the list of long calls from the reports of the workers, and show new ones."""
     now_s = run_log.now_s()
     for member in list(context.processes.members):
         since_ns = member.status.slow_call_since_ns
-        for stall in run_log.stalls:
-            ended = since_ns / 1e9 != stall.since_s or not member.alive
-            if stall.journal == member.journal and stall.until_s is None and ended:
-                stall.until_s = now_s
+        for slow_call in run_log.slow_calls:
+            ended = since_ns / 1e9 != slow_call.since_s or not member.alive
+            if slow_call.journal == member.journal and slow_call.until_s is None and ended:
+                slow_call.until_s = now_s
         known = any(
-            (stall.journal, stall.since_s) == (member.journal, since_ns / 1e9) for stall in run_log.stalls
+            (slow_call.journal, slow_call.since_s) == (member.journal, since_ns / 1e9)
+            for slow_call in run_log.slow_calls
         )
         if since_ns and not known and member.role is Role.WORKER and member.alive:
-            stall = StuckCall(
-                member.journal, member.status.slow_call, since_ns / 1e9, _responder(member, context)
+            slow_call = SlowCall(
+                member.journal, member.status.slow_call, since_ns / 1e9, _responder_clause(member, context)
             )
-            run_log.stalls.append(stall)
-            run_log.progress.say(stall.reason(now_s).text)
+            run_log.slow_calls.append(slow_call)
+            run_log.progress.say(slow_call.reason(now_s).text)
 
 
 def explain_kill(member: RunProcess, context: FaultContext, run_log: RunLog) -> Reason:
@@ -41,17 +42,21 @@ def explain_kill(member: RunProcess, context: FaultContext, run_log: RunLog) -> 
 
     The reason names the call in which the process waited.
     """
-    stalls = [stall for stall in run_log.stalls if stall.journal == member.journal and stall.until_s is None]
-    if not stalls:
+    slow_calls = [
+        slow_call
+        for slow_call in run_log.slow_calls
+        if slow_call.journal == member.journal and slow_call.until_s is None
+    ]
+    if not slow_calls:
         message = f"{member.journal} did not end within {STOP_TIMEOUT_S:g} s and was killed"
         return Reason(ReasonCode.DID_NOT_END, message, member.journal)
-    (stall,) = stalls
-    run_log.stalls.remove(stall)
-    stall.responder = _responder(member, context)  # the coordinator may have changed
-    return stall.reason(run_log.now_s(), ", and was killed")
+    (slow_call,) = slow_calls
+    run_log.slow_calls.remove(slow_call)
+    slow_call.responder_clause = _responder_clause(member, context)  # the coordinator may have changed
+    return slow_call.reason(run_log.now_s(), ", and was killed")
 
 
-def _responder(member: RunProcess, context: FaultContext) -> str:
+def _responder_clause(member: RunProcess, context: FaultContext) -> str:
     """Return the end of a sentence that names the broker that should answer the worker's current call."""
     stage = next((stage for stage in context.stages if stage.name == member.stage), None)
     return _coordinator(member, stage, context) if stage else ""

@@ -8,7 +8,7 @@ from harness.common.errors import EnvironmentFailure
 from harness.common.waiting import wait_for
 from harness.model.vocabulary import WorkerStep
 from harness.runner.final_state import DrainTimeouts, quiesce
-from harness.runner.stalls import update_stalls
+from harness.runner.slow_calls import update_slow_calls
 from tests.support.fake_run import PIPELINE, FakeEndMarkers, FakeRun, Script, fake_run
 
 SOON = DrainTimeouts(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
@@ -80,7 +80,7 @@ def test_a_call_that_returns_late_is_a_warning(tmp_path: Path) -> None:
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
         for _ in range(2):
-            update_stalls(run.context, run.run_log)
+            update_slow_calls(run.context, run.run_log)
         (line,) = run.progress.lines
         assert "worker s-1.0 has waited in init_transactions for" in line
         run.processes.hold_at_step(worker, WorkerStep.AFTER_POLL, 5)
@@ -97,9 +97,9 @@ def test_the_call_of_a_killed_worker_has_ended(tmp_path: Path) -> None:
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
         wait_for(lambda: worker.status.slow_call_since_ns, "its report", 5)
-        update_stalls(run.context, run.run_log)
+        update_slow_calls(run.context, run.run_log)
         worker.child.kill()
         wait_for(lambda: not worker.alive, "its end", 5)
-        update_stalls(run.context, run.run_log)
-        (stall,) = run.run_log.stalls
-    assert stall.until_s is not None
+        update_slow_calls(run.context, run.run_log)
+        (slow_call,) = run.run_log.slow_calls
+    assert slow_call.until_s is not None
