@@ -202,7 +202,7 @@ folder = Path(sys.argv[1])
 with Supervisor() as supervisor, PortBlock(folder / "cache") as ports:
     with PostgresKind().provide(DatabaseParts(folder, supervisor, ports.take, find_postgres("auto"))) as service:
         data = service._data
-        pids = [service._child.pid, *(one.pid for one in service._others())]
+        pids = [service._child.pid, *(process.pid for process in service._descendants())]
         print(data, (data / "postmaster.pid").read_text().splitlines()[6].split()[-1], *pids, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -258,7 +258,7 @@ def test_the_page_is_drawn_during_the_suite(tmp_path: Path) -> None:
     echo_cell = record.suite.cells[0]
     record.update(replace(echo_cell, started="2026-11-24T20:00:00+00:00"))
     record.refresh_page()
-    assert "running" in page.read_text() and "It is still running" in page.read_text()
+    assert "running" in page.read_text() and "The suite is still running" in page.read_text()
     record.update(replace(echo_cell, state=CellState.INVALID, reason="2 inputs were lost"))
     record.refresh_page()  # too soon
     assert "2 inputs were lost" not in page.read_text()
@@ -269,4 +269,4 @@ def test_the_page_is_drawn_during_the_suite(tmp_path: Path) -> None:
     assert not page.exists()
     record.change(ended="2026-11-24T21:00:00+00:00")
     record.draw_pages()
-    assert "It is still running" not in page.read_text()
+    assert "The suite is still running" not in page.read_text()
