@@ -44,7 +44,7 @@ from harness.runner.final_state import FinalState
 from harness.runner.interrupt import Interrupt, InterruptPhase
 from harness.runner.processes import OBSERVER_ENDPOINT, RunClock
 from harness.runner.progress import Progress
-from harness.runner.run import Preparation, RunPlan, RunResources, perform
+from harness.runner.run import EarlyStart, RunPlan, RunResources, perform
 from harness.runner.run_log import RunLog
 from harness.runner.schedule import Schedule
 from harness.runner.tabulate import PartitionEnds, count_rows, tabulate, unexpected_errors
@@ -202,11 +202,11 @@ def perform_run(
                 else OffsetEndMarkers(cluster)
             )
             running = RunResources(cluster, supervisor, interrupt, ends, services, backlog)
-            preparation = Preparation(
+            early_start = EarlyStart(
                 (lambda: spark.start(prepared.java)) if spark else lambda: None,
                 spark.lead_s() if spark else 0.0,
             )
-            final_state = perform(run_plan, running, run_log, preparation)
+            final_state = perform(run_plan, running, run_log, early_start)
             report_edit(workload, digest, run_log)
         except FencepostError as error:
             run_log.add_problem(ReasonCode.RUN_FAILED, f"the run failed: {redact_text(str(error))}")

@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from harness.runner.progress import Tick
+from harness.runner.progress import ProgressSnapshot
 
 
 class LiveProgress:
@@ -19,7 +19,7 @@ class LiveProgress:
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._phase: tuple[str, float] | None = None
-        self._tick: Tick | None = None
+        self._snapshot: ProgressSnapshot | None = None
         self._live = Live(
             console=Console(file=stream),
             get_renderable=self._draw,
@@ -38,9 +38,9 @@ class LiveProgress:
         """Print a line above the block."""
         self._live.console.print(Text(text))
 
-    def tick(self, tick: Tick) -> None:
+    def update(self, snapshot: ProgressSnapshot) -> None:
         """Show this state when the block is redrawn."""
-        self._tick = tick
+        self._snapshot = snapshot
 
     def close(self) -> None:
         """Remove the block and restore the terminal."""
@@ -48,7 +48,7 @@ class LiveProgress:
         self._live.stop()
 
     def _finish(self) -> None:
-        phase, self._phase, self._tick = self._phase, None, None
+        phase, self._phase, self._snapshot = self._phase, None, None
         if phase is not None:
             name, began = phase
             self.say(f"{self._clock() - began:6.1f} s  {name}")
@@ -58,29 +58,36 @@ class LiveProgress:
             return Group()
         name, began = self._phase
         head = Text(f"{self._clock() - began:6.1f} s  {name}", style="bold")
-        return Group(head, _state(self._tick)) if self._tick else Group(head)
+        return Group(head, _state(self._snapshot)) if self._snapshot else Group(head)
 
 
-def _state(tick: Tick) -> Table:
+def _state(snapshot: ProgressSnapshot) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(justify="right", style="dim")
     table.add_column()
-    table.add_row("left", _time(tick))
-    table.add_row("inputs", f"{tick.inputs:,}")
-    transactions = Text(f"{tick.rate_tps:,.0f} a second: {tick.committed:,} ok, {tick.aborted:,} aborted, ")
-    transactions.append(
-        f"{tick.info:,} info, {tick.fenced:,} fenced", style="yellow" if tick.info or tick.fenced else ""
+    table.add_row("left", _time(snapshot))
+    table.add_row("inputs", f"{snapshot.inputs:,}")
+    transactions = Text(
+        f"{snapshot.rate_tps:,.0f} a second: {snapshot.committed:,} ok, {snapshot.aborted:,} aborted, "
     )
-    if tick.counts_known:
+    transactions.append(
+        f"{snapshot.info:,} info, {snapshot.fenced:,} fenced",
+        style="yellow" if snapshot.info or snapshot.fenced else "",
+    )
+    if snapshot.counts_known:
         table.add_row("transactions", transactions)
-        table.add_row("lag", "not known" if tick.lag is None else f"{tick.lag:,} inputs")
-    faults = Text("\n".join(tick.faults), style="bold red") if tick.faults else Text("none", style="green")
+        table.add_row("lag", "not known" if snapshot.lag is None else f"{snapshot.lag:,} inputs")
+    faults = (
+        Text("\n".join(snapshot.faults), style="bold red") if snapshot.faults else Text("none", style="green")
+    )
     table.add_row("faults on", faults)
     return table
 
 
-def _time(tick: Tick) -> Table:
-    total = max(tick.elapsed_s + tick.left_s, 1e-9)
+def _time(snapshot: ProgressSnapshot) -> Table:
+    total = max(snapshot.elapsed_s + snapshot.left_s, 1e-9)
     line = Table.grid(padding=(0, 1))
-    line.add_row(f"{tick.left_s:4.0f} s", ProgressBar(total=total, completed=tick.elapsed_s, width=40))
+    line.add_row(
+        f"{snapshot.left_s:4.0f} s", ProgressBar(total=total, completed=snapshot.elapsed_s, width=40)
+    )
     return line

@@ -5,24 +5,26 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from harness.runner.progress import Progress, Tick
+from harness.runner.progress import Progress, ProgressSnapshot
 
 LINE_EVERY_S = 5.0
 
 
-def status_line(tick: Tick) -> str:
+def status_line(snapshot: ProgressSnapshot) -> str:
     """Format the state of a run as one line."""
-    lag = "?" if tick.lag is None else f"{tick.lag:,}"
+    lag = "?" if snapshot.lag is None else f"{snapshot.lag:,}"
     left = (
-        f"{tick.left_s:.0f} s left" if tick.left_s >= 0.5 else "over the time limit: faults are being healed"
+        f"{snapshot.left_s:.0f} s left"
+        if snapshot.left_s >= 0.5
+        else "over the time limit: faults are being healed"
     )
-    on = f"faults on: {', '.join(tick.faults) or 'none'}"
-    if not tick.counts_known:
-        return f"{left}, {tick.inputs:,} inputs, {on}"
+    on = f"faults on: {', '.join(snapshot.faults) or 'none'}"
+    if not snapshot.counts_known:
+        return f"{left}, {snapshot.inputs:,} inputs, {on}"
     return (
-        f"{left}, {tick.inputs:,} inputs, {tick.rate_tps:.0f} txn/s "
-        f"({tick.committed:,} ok, {tick.aborted:,} aborted, {tick.info:,} info, {tick.fenced:,} fenced), "
-        f"lag {lag}, {on}"
+        f"{left}, {snapshot.inputs:,} inputs, {snapshot.rate_tps:.0f} txn/s "
+        f"({snapshot.committed:,} ok, {snapshot.aborted:,} aborted, {snapshot.info:,} info, "
+        f"{snapshot.fenced:,} fenced), lag {lag}, {on}"
     )
 
 
@@ -33,11 +35,11 @@ class LineProgress:
         self._stream = stream
         self._clock = clock
         self._began = clock()
-        self._last_tick: float | None = None
+        self._last_shown_s: float | None = None
 
     def phase(self, name: str) -> None:
         """Print the phase. The next state is then printed without delay."""
-        self._last_tick = None
+        self._last_shown_s = None
         self.say(name)
 
     def say(self, text: str) -> None:
@@ -47,12 +49,12 @@ class LineProgress:
         stream.write(f"[{self._clock() - self._began:6.1f} s] {text}\n")
         stream.flush()
 
-    def tick(self, tick: Tick) -> None:
+    def update(self, snapshot: ProgressSnapshot) -> None:
         """Print the state if the last one was printed long enough ago."""
         now = self._clock()
-        if self._last_tick is None or now - self._last_tick >= LINE_EVERY_S:
-            self._last_tick = now
-            self.say(status_line(tick))
+        if self._last_shown_s is None or now - self._last_shown_s >= LINE_EVERY_S:
+            self._last_shown_s = now
+            self.say(status_line(snapshot))
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""

@@ -14,7 +14,7 @@ from rich.text import Text
 from fencepost.runs.progress import LineProgress
 from harness.results.suite import Cell, CellState, Suite
 from harness.results.wording import duration, join_words, printable
-from harness.runner.progress import Progress, Tick
+from harness.runner.progress import Progress, ProgressSnapshot
 
 STATUS_EVERY_S = 20.0
 MOST_RUNNING = 8
@@ -140,7 +140,7 @@ class TerminalProgress:
         """Print a line above the block."""
         self._live.console.print(Text(text))
 
-    def tick(self, tick: Tick) -> None:
+    def update(self, snapshot: ProgressSnapshot) -> None:
         """Ignore the state of a single run, because the runs are other processes."""
 
     def started(self, cell: Cell) -> None:

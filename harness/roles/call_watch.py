@@ -16,22 +16,22 @@ from harness.record.journal import Journal
 from harness.roles.calls import Call
 from harness.roles.control import Control
 
-LOOK_S = 1.0
-LONG_LOOKS = 20
+CHECK_INTERVAL_S = 1.0
+LONG_CHECKS = 20
 """A call is reported after the watch has seen it this many times. This takes twice the time-out of a call."""
 
 
 class CallWatch:
     """Counts how often it has seen the same call.
 
-    It counts looks instead of time, so that a pause of the process does not count as a long call.
+    It counts checks instead of time, so that a pause of the process does not count as a long call.
     """
 
     def __init__(self, control: Control, journal: Journal) -> None:
         self._control = control
         self._journal = journal
         self._seen: Call | None = None
-        self._looks = 0
+        self._checks = 0
         self._reported: Call | None = None
         self._ended = threading.Event()
 
@@ -47,18 +47,18 @@ class CallWatch:
             thread.join()
 
     def _watch(self) -> None:
-        while not self._ended.wait(LOOK_S):
-            self.look()
+        while not self._ended.wait(CHECK_INTERVAL_S):
+            self.check()
 
-    def look(self) -> None:
-        """Look once. Report the current call if it has lasted too long, and report when such a call has returned."""
+    def check(self) -> None:
+        """Check once. Report the current call if it has lasted too long, and report when such a call has returned."""
         now = self._control.calls.now
-        self._looks = self._looks + 1 if now is self._seen else 1
+        self._checks = self._checks + 1 if now is self._seen else 1
         self._seen = now
         if self._reported is not None and now is not self._reported:
             self._reported = None
             self._control.report(Report(slow_call_since_ns=0))  # the call has returned
-        if now is not None and self._reported is None and self._looks >= LONG_LOOKS:
+        if now is not None and self._reported is None and self._checks >= LONG_CHECKS:
             self._reported = now
             since_ns = self._journal.now_ns() - (time.monotonic_ns() - now.since_ns)
             self._journal.write(ErrorNoted(op=now.op, waits=now.name, since=since_ns))

@@ -36,15 +36,15 @@ from harness.record.naming import (
 from harness.record.partitions import PartitionIds
 from harness.record.parts import PartWriter
 from harness.roles.control import Control
-from harness.roles.start_offsets import first_offsets
+from harness.roles.log_start_offsets import log_start_offsets
 
 BATCH = 2_000
 NO_CORRELATION_KEY = ""
 """The correlation key of a record that has none, so that it cannot be joined to an input."""
-START_OFFSETS_TIMEOUT_S = 5.0
-"""Time limit for looking up the first offsets before reading. After it, librdkafka looks them up itself."""
-FIRST_OFFSETS_TIMEOUT_S = 20.0
-"""Time limit for looking up the first offsets again after reading. The run waits for the reader meanwhile."""
+FIRST_LOOKUP_TIMEOUT_S = 5.0
+"""Time limit for looking up the log start offsets before reading. After it, librdkafka looks them up itself."""
+LAST_LOOKUP_TIMEOUT_S = 20.0
+"""Time limit for looking up the log start offsets again after reading. The run waits for the reader meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ class FinalReader:
         self._writes_expected = isolation is expecting_level
         settings = librdkafka.reader(bootstrap, journal.name, isolation)
         self._consumer = Consumer(settings | {"enable.partition.eof": bool(self._custom.end_offsets)})
-        # Look up the first offsets here, because librdkafka waits half a second before it does.
-        known = first_offsets(self._consumer, topic_partitions, START_OFFSETS_TIMEOUT_S)
+        # Look up the log start offsets here, because librdkafka waits half a second before it does.
+        known = log_start_offsets(self._consumer, topic_partitions, FIRST_LOOKUP_TIMEOUT_S)
         self._consumer.assign(
             [
                 KafkaTopicPartition(*topic_partition, known.get(topic_partition, OFFSET_BEGINNING))
@@ -153,7 +153,7 @@ class FinalReader:
 
     def _ends(self) -> dict[str, ReadEnd]:
         """Return each log's first offset and the end of the read. Leave out a partition without a leader."""
-        firsts = first_offsets(self._consumer, list(self._tps), FIRST_OFFSETS_TIMEOUT_S)
+        firsts = log_start_offsets(self._consumer, list(self._tps), LAST_LOOKUP_TIMEOUT_S)
         return {
             partition_key(*topic_partition): ReadEnd(
                 firsts[topic_partition],

@@ -27,7 +27,7 @@ LEAD_S = 3.0
 """Time before the first fault or change, so that transactions are in progress."""
 LAST_S = 4.0
 """No change is planned in the last seconds of the time limit, because a rebalance would not finish."""
-MOST_EXTRA_WORKERS = 2
+MAX_EXTRA_WORKERS = 2
 """The churn adds at most this many workers to a stage."""
 FREE_TIMEOUT_S = 30.0
 """How long to wait for a worker that must leave but is reserved by a fault."""
@@ -94,7 +94,7 @@ def draw(
         present, usual_count = present_by_stage[stage], len(workers[stage])
         may_leave = [name for name in present if name not in reserved]
         kinds = [
-            *(["join"] if len(present) < usual_count + MOST_EXTRA_WORKERS else []),
+            *(["join"] if len(present) < usual_count + MAX_EXTRA_WORKERS else []),
             *(["swap"] if may_leave else []),
         ]
         if may_leave and len(present) > max(1, usual_count - 1):

@@ -9,7 +9,8 @@ from harness.common.errors import WaitTimeout
 from harness.databases.backlog import Backlog, no_backlog
 from harness.model.pipeline import StageSpec, TopicPartition
 from harness.model.vocabulary import OffsetTracking
-from harness.roles.end_offsets import count_unread, write_sentinels
+from harness.roles.sentinels import write_sentinels
+from harness.roles.unread_count import count_unread
 
 COUNTED_BELOW = 5_000
 """Below this number, the inputs that a stage has not processed yet are counted exactly.

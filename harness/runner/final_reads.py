@@ -21,8 +21,8 @@ from harness.runner.processes import Processes, unexpected_end
 
 MANY_RECORDS = 200_000
 """With at least this many records, one more reader saves more time than its start costs (1 s)."""
-MOST_READERS = 4
-MOST_STARTS = 3
+MAX_READERS = 4
+MAX_STARTS = 3
 
 
 def read_all(
@@ -73,7 +73,7 @@ def read_all(
         raise
     for reader in readers:
         if reader.failed:
-            raise EnvironmentFailure(f"{reader.describe_end()}; it had failed {MOST_STARTS - 1} times before")
+            raise EnvironmentFailure(f"{reader.describe_end()}; it had failed {MAX_STARTS - 1} times before")
 
 
 def assign_readers(
@@ -84,7 +84,7 @@ def assign_readers(
     end_offsets: Mapping[TopicPartition, int] | None = None,
 ) -> Mapping[str, ReaderSpec]:
     """Return, by journal name, the task of each final reader."""
-    most = min(cpus, MOST_READERS) if records >= MANY_RECORDS else 1
+    most = min(cpus, MAX_READERS) if records >= MANY_RECORDS else 1
     tasks: dict[str, ReaderSpec] = {}
     for level in Isolation:
         count = most if level is Isolation.READ_UNCOMMITTED else 1
@@ -127,7 +127,7 @@ class _Reader:
     @property
     def failed(self) -> bool:
         """True if the last permitted start has failed."""
-        return self.starts == MOST_STARTS and self.member.child.poll() not in (0, None)
+        return self.starts == MAX_STARTS and self.member.child.poll() not in (0, None)
 
     def describe_end(self) -> str:
         ending, output = self.member.child.ending(), self.member.last_output()

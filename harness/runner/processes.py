@@ -33,9 +33,9 @@ from harness.results.reasons import Reason, ReasonCode
 from harness.runner.member import RunProcess, describe_not_ready, is_ready
 
 START_TIMEOUT_S = 60.0
-MOST_UNEXPECTED_ENDS = 20
+MAX_UNEXPECTED_ENDS = 20
 """The run fails after more than this many unexpected ends of its workers."""
-MOST_EXITS = 8
+MAX_EXITS = 8
 """If one instance of a custom pipeline ends by itself this many times, the run ends. A few ends are legal: for example,
 a program may exit because it was fenced."""
 OBSERVER_ENDPOINT = "aside"
@@ -295,10 +295,10 @@ class Processes:
 
     def _check_exits(self, member: RunProcess, message: str) -> None:
         """Raise if workers end unexpectedly again and again."""
-        if member.rules is None and len(self.unexpected_ends) > MOST_UNEXPECTED_ENDS:
+        if member.rules is None and len(self.unexpected_ends) > MAX_UNEXPECTED_ENDS:
             raise StartFailed(f"workers end unexpectedly again and again; the last one: {message}")
         exits = sum(end.subject.startswith(f"{member.worker}.") for end in self.unexpected_ends)
-        if member.rules is not None and exits >= MOST_EXITS:
+        if member.rules is not None and exits >= MAX_EXITS:
             raise PipelineFailed(
                 f"{member.worker} exited {exits} times; {member.child.ending()}, and its last output was: "
                 f"{member.last_output()}"

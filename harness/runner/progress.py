@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class Tick:
+class ProgressSnapshot:
     """The state of a run at one moment. Counts are totals since the start of the run."""
 
     elapsed_s: float
@@ -29,10 +29,10 @@ class Progress(Protocol):
         ...
 
     def say(self, text: str) -> None:
-        """Show a line that is not overwritten by later ticks."""
+        """Show a line that is not overwritten by later updates."""
         ...
 
-    def tick(self, tick: Tick) -> None:
+    def update(self, snapshot: ProgressSnapshot) -> None:
         """Show the current state of the run."""
         ...
 

@@ -12,9 +12,9 @@ from harness.common.errors import EnvironmentFailure
 from harness.results.reasons import Reason, ReasonCode
 from harness.runner.run_log import RunLog
 
-LEAST_S = 1.0
-MOST_S = 25.0
-"""The recording ends at the first commit, but at least LEAST_S and at most MOST_S after the feeder has started."""
+MIN_S = 1.0
+MAX_S = 25.0
+"""The recording ends at the first commit, but at least MIN_S and at most MAX_S after the feeder has started."""
 
 
 class RequestRecording:
@@ -33,7 +33,7 @@ class RequestRecording:
 
     def tick(self, elapsed_s: float, committed: int) -> None:
         """End the recording when it contains enough. `elapsed_s` counts from the start of the feeder."""
-        if self._on and elapsed_s >= LEAST_S and (committed or elapsed_s >= MOST_S):
+        if self._on and elapsed_s >= MIN_S and (committed or elapsed_s >= MAX_S):
             self.end()
 
     def end(self, *, last: bool = False) -> None:

@@ -36,10 +36,10 @@ from harness.runner.interrupt import Interrupt, InterruptPhase
 from harness.runner.member import RunProcess
 from harness.runner.nemesis import FaultContext, Nemesis, PlannedFault
 from harness.runner.processes import OBSERVER_ENDPOINT, Processes, RunClock
+from harness.runner.progress_meter import ProgressMeter
 from harness.runner.request_recording import RequestRecording
 from harness.runner.run_log import RunLog
 from harness.runner.slow_calls import explain_kill, update_slow_calls
-from harness.runner.watch import Watch
 from harness.settings.options import Options
 
 TOPICS_TIMEOUT_S = 60.0
@@ -66,7 +66,7 @@ class RunPlan:
 
 
 @dataclass(frozen=True)
-class Preparation:
+class EarlyStart:
     """Work that starts before the run ends, so that its result is ready at the end (for example the Spark session)."""
 
     start: Callable[[], None]
@@ -87,7 +87,7 @@ class RunResources:
     backlog: Backlog = no_backlog
 
 
-def perform(plan: RunPlan, resources: RunResources, run_log: RunLog, preparation: Preparation) -> FinalState:
+def perform(plan: RunPlan, resources: RunResources, run_log: RunLog, early_start: EarlyStart) -> FinalState:
     """Run the pipeline under faults, then stop it and read the final state of the cluster.
 
     If a fault or a change of the churn failed, raise the first such error, after the final state was read.
@@ -109,11 +109,11 @@ def perform(plan: RunPlan, resources: RunResources, run_log: RunLog, preparation
         if feeder is not None:
             with run_log.phase("faults"):
                 errors = _under_faults(
-                    plan, resources, context, journal, run_log, preparation, recording, feeder
+                    plan, resources, context, journal, run_log, early_start, recording, feeder
                 )
         else:
             recording.end(last=True)
-            preparation.start()
+            early_start.start()
     final_state = quiesce(plan.pipeline, context, resources.ends, run_log, plan.timeouts)
     run_log.unexpected_errors += processes.unexpected_ends
     for error in errors:
@@ -176,7 +176,7 @@ def _under_faults(
     context: FaultContext,
     journal: Journal,
     run_log: RunLog,
-    preparation: Preparation,
+    early_start: EarlyStart,
     recording: RequestRecording,
     feeder: RunProcess,
 ) -> Sequence[BaseException]:
@@ -193,14 +193,14 @@ def _under_faults(
     churn = Churn(plan.churn, processes, journal, injector.journal_lock, start_s)
     injector.start()
     churn.start()
-    watch = Watch(processes, plan.pipeline, plan.options, start_s)
+    meter = ProgressMeter(processes, plan.pipeline, plan.options, start_s)
     prepared = False
     try:
         while not resources.interrupt.wait(TICK_S):
             past_limit_s = time.monotonic() - start_s - plan.options.time_limit_s
-            if past_limit_s >= -preparation.lead_s and not prepared:
+            if past_limit_s >= -early_start.lead_s and not prepared:
                 prepared = True
-                preparation.start()
+                early_start.start()
             if injector.state.errors or churn.errors or (past_limit_s >= 0 and injector.finished):
                 break
             if past_limit_s > OVERTIME_S:
@@ -217,8 +217,8 @@ def _under_faults(
             update_slow_calls(context, run_log)
             run_log.compare_clocks()
             recording.tick(time.monotonic() - start_s, processes.counts().committed)
-            run_log.progress.tick(watch.tick(tuple(injector.state.active.values())))
-            if advice := watch.advice():
+            run_log.progress.update(meter.snapshot(tuple(injector.state.active.values())))
+            if advice := meter.advice():
                 run_log.progress.say(advice)
     except PipelineFailed as error:
         run_log.add_problem(ReasonCode.PIPELINE_FAILED, str(error))
@@ -229,7 +229,7 @@ def _under_faults(
     for killed in processes.stop([feeder]):
         run_log.evidence_problems.append(explain_kill(killed, context, run_log))
     if not prepared:
-        preparation.start()
+        early_start.start()
     injection_state = injector.state
     run_log.reports += injection_state.reports
     run_log.unmet_goals |= injection_state.unmet_goals

@@ -25,7 +25,7 @@ from harness.runner.nemesis import (
     Resource,
 )
 
-MOST_SLACK_S = 2.0
+MAX_SLACK_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _place_faults(
             planned = PlannedFault(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
             resources = nemesis.occupies(planned)
             earliest_s = max((free_s[resource] for resource in resources), default=LEAD_S)
-            slack_s = min(MOST_SLACK_S, time_limit_s - earliest_s - nemesis.duration_s)
+            slack_s = min(MAX_SLACK_S, time_limit_s - earliest_s - nemesis.duration_s)
             if slack_s < 0:
                 continue
             # The first fault of each nemesis starts as early as possible, so that more nemeses fit.

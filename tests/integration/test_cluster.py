@@ -31,7 +31,7 @@ from harness.network.links import client_link, links_around, links_between
 from harness.network.proxied import LinkCut, ProxiedNetwork
 from harness.processes.marks import marked_processes, start_time
 from harness.processes.spawn import Supervisor
-from harness.roles.start_offsets import first_offsets
+from harness.roles.log_start_offsets import log_start_offsets
 from tests.support.conformance.means import ENDPOINT, MOVE_TIMEOUT_S, SYNC_TIMEOUT_S, TOPIC, write_load
 from tests.support.conformance.whole import check_cluster
 
@@ -235,13 +235,15 @@ def test_a_reader_reads_the_current_start_of_a_log(shared: LocalCluster) -> None
     assert producer.flush(30) == 0
     consumer = Consumer(librdkafka.reader(bootstrap, "reader", Isolation.READ_COMMITTED))
     with closing(consumer):
-        assert first_offsets(consumer, [partition], 30) == {partition: 0}
+        assert log_start_offsets(consumer, [partition], 30) == {partition: 0}
         admin = AdminClient({"bootstrap.servers": bootstrap})  # it must exist until it gets the response
         (deleted,) = admin.delete_records([TopicPartition(*partition, 2)]).values()
         assert deleted.result(timeout=60).low_watermark == 2
-        assert first_offsets(consumer, [partition, ("nowhere", 0), (partition[0], 99)], 30) == {partition: 2}
+        assert log_start_offsets(consumer, [partition, ("nowhere", 0), (partition[0], 99)], 30) == {
+            partition: 2
+        }
         unreachable = Consumer(librdkafka.reader("127.0.0.1:1", "reader", Isolation.READ_COMMITTED))
-        assert first_offsets(unreachable, [partition], 0.5) == {}
+        assert log_start_offsets(unreachable, [partition], 0.5) == {}
 
 
 def test_the_cluster_tries_again_if_a_port_is_taken_meanwhile(make: Make, ready: PreparedEnvironment) -> None:

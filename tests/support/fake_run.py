@@ -17,7 +17,7 @@ from harness.processes.spawn import Supervisor
 from harness.processes.specs import ProcessSpec
 from harness.runner.nemesis import FaultContext
 from harness.runner.processes import Processes, RunClock
-from harness.runner.progress import Tick
+from harness.runner.progress import ProgressSnapshot
 from harness.runner.run_log import RunLog
 from harness.testing.fake_cluster import FakeCluster
 
@@ -121,7 +121,7 @@ class RecordedProgress:
     def say(self, text: str) -> None:
         self.lines.append(text)
 
-    def tick(self, tick: Tick) -> None:
+    def update(self, snapshot: ProgressSnapshot) -> None:
         pass
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 from harness.processes.control_line import Report
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
-from harness.roles.call_watch import LONG_LOOKS, CallWatch
+from harness.roles.call_watch import LONG_CHECKS, CallWatch
 from harness.roles.calls import Calls
 from harness.roles.control import Control
 
@@ -41,17 +41,17 @@ def test_a_long_call_is_reported_once_and_noted(tmp_path: Path, journal: Journal
     watch = CallWatch(control, journal)
 
     def look_often() -> None:
-        for _ in range(LONG_LOOKS - 1):
-            watch.look()
+        for _ in range(LONG_CHECKS - 1):
+            watch.check()
         assert control.reports == []
-        watch.look()
-        watch.look()
+        watch.check()
+        watch.check()
 
     control.calls.during("send_offsets_to_transaction", 4, look_often)
     (reported,) = control.reports
     assert reported.slow_call == "send_offsets_to_transaction"
-    watch.look()
-    watch.look()
+    watch.check()
+    watch.check()
     assert control.reports[1:] == [Report(slow_call_since_ns=0)]
     (note,) = notes(journal, tmp_path)
     assert (note["op"], note["waits"], note["since"]) == (4, reported.slow_call, reported.slow_call_since_ns)
@@ -60,8 +60,8 @@ def test_a_long_call_is_reported_once_and_noted(tmp_path: Path, journal: Journal
 def test_many_short_calls_are_not_a_long_call(tmp_path: Path, journal: Journal) -> None:
     control = ReportsKept()
     watch = CallWatch(control, journal)
-    for op in range(3 * LONG_LOOKS):
-        control.calls.during("commit_transaction", op, watch.look)
+    for op in range(3 * LONG_CHECKS):
+        control.calls.during("commit_transaction", op, watch.check)
     assert control.reports == [] and notes(journal, tmp_path) == []
 
 
@@ -73,7 +73,7 @@ def test_a_call_that_raises_has_ended() -> None:
 
 
 def test_the_watch_looks_in_a_second_thread(monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:
-    monkeypatch.setattr("harness.roles.call_watch.LOOK_S", 0.001)
+    monkeypatch.setattr("harness.roles.call_watch.CHECK_INTERVAL_S", 0.001)
     control, reported = ReportsKept(), threading.Event()
     monkeypatch.setattr(control, "report", lambda report: reported.set())
     with CallWatch(control, journal).watching():

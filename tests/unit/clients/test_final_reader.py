@@ -100,7 +100,7 @@ class Cluster:
         return []
 
     def offsets_for_times(self, partitions: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:
-        assert 0 < timeout <= final_reader.FIRST_OFFSETS_TIMEOUT_S
+        assert 0 < timeout <= final_reader.LAST_LOOKUP_TIMEOUT_S
         assert {topic_partition.offset for topic_partition in partitions} == {OFFSET_BEGINNING}
         if "y" in {topic_partition.topic for topic_partition in partitions}:
             raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from fencepost.runs.live_progress import LiveProgress
 from fencepost.runs.progress import LineProgress, progress_for, status_line
-from harness.runner.progress import Tick
+from harness.runner.progress import ProgressSnapshot
 
-TICK = Tick(10.0, 50.0, 2000, 190, 5, 1, 2, 21.4, 12, ("kill-broker: broker 2",))
+SNAPSHOT = ProgressSnapshot(10.0, 50.0, 2000, 190, 5, 1, 2, 21.4, 12, ("kill-broker: broker 2",))
 
 
 class Terminal(io.StringIO):
@@ -23,7 +23,7 @@ def test_a_line_every_five_seconds():
     stream = io.StringIO()
     progress = LineProgress(stream, lambda: next(times))
     for _ in range(11):
-        progress.tick(TICK)
+        progress.update(SNAPSHOT)
     assert 2 <= stream.getvalue().count("\n") <= 3
 
 
@@ -32,13 +32,13 @@ def test_after_a_phase_the_next_state_is_printed_at_once():
     progress = LineProgress(stream, lambda: 1.0)
     for name in ("cluster", "faults"):
         progress.phase(name)
-        progress.tick(TICK)
-        progress.tick(TICK)
+        progress.update(SNAPSHOT)
+        progress.update(SNAPSHOT)
     assert stream.getvalue().count("50 s left") == 2
 
 
 def test_a_line_has_the_whole_state():
-    assert status_line(TICK) == (
+    assert status_line(SNAPSHOT) == (
         "50 s left, 2,000 inputs, 21 txn/s (190 ok, 5 aborted, 1 info, 2 fenced), lag 12, "
         "faults on: kill-broker: broker 2"
     )
@@ -49,7 +49,7 @@ def test_a_terminal_shows_the_whole_state_and_is_restored():
     progress = progress_for(stream)
     assert isinstance(progress, LiveProgress)
     progress.phase("faults")
-    progress.tick(TICK)
+    progress.update(SNAPSHOT)
     progress._live.refresh()
     progress.say("kill-broker was injected")
     progress.close()
@@ -65,6 +65,6 @@ def test_a_stream_that_is_no_terminal_gets_lines():
 
 
 def test_without_journals_transactions_and_lag_are_left_out() -> None:
-    line = status_line(replace(TICK, counts_known=False, lag=None))
+    line = status_line(replace(SNAPSHOT, counts_known=False, lag=None))
     assert "inputs" in line and "faults on" in line
     assert "txn" not in line and "lag" not in line

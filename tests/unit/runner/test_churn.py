@@ -21,7 +21,7 @@ from harness.record.journal import Journal
 from harness.results.membership_changes import MembershipChange
 from harness.runner import churn
 from harness.runner.churn import (
-    MOST_EXTRA_WORKERS,
+    MAX_EXTRA_WORKERS,
     ChangeReport,
     Churn,
     PlannedChange,
@@ -52,7 +52,7 @@ def test_only_present_workers_leave_and_never_the_target_of_a_fault(seed: int, r
         assert change.joins is None or change.joins not in workers
         workers -= {change.leaves or ""}
         workers |= {change.joins} if change.joins else set()
-        assert 1 <= len(workers) <= len(STAGES[change.stage]) + MOST_EXTRA_WORKERS
+        assert 1 <= len(workers) <= len(STAGES[change.stage]) + MAX_EXTRA_WORKERS
     names = [change.joins for change in changes if change.joins]
     assert len(names) == len(set(names)) and not set(names) & {*STAGES["a"], *STAGES["b"]}
 

@@ -10,7 +10,7 @@ from harness.common.errors import EnvironmentFailure, StartFailed
 from harness.common.waiting import wait_for
 from harness.model.vocabulary import Isolation, Role
 from harness.processes.specs import FinalReaderSpec, ReaderSpec
-from harness.runner.final_reads import MANY_RECORDS, MOST_STARTS, assign_readers, read_all
+from harness.runner.final_reads import MANY_RECORDS, MAX_STARTS, assign_readers, read_all
 from harness.runner.member import RunProcess
 from harness.runner.processes import Processes
 from tests.support.fake_run import EXITS_WHEN_READY, READS, Script, fake_run
@@ -59,7 +59,7 @@ def test_every_reader_has_a_partition() -> None:
     assert all(task.partitions for task in readers_of(assign_readers(TOPIC_PARTITIONS[:1], MANY_RECORDS, 4)))
 
 
-@pytest.mark.parametrize("times", [1, MOST_STARTS - 1])
+@pytest.mark.parametrize("times", [1, MAX_STARTS - 1])
 def test_a_reader_that_dies_is_started_again(tmp_path: Path, times: int) -> None:
     body = dies_first(tmp_path, times)
     with fake_run(tmp_path, Script(others={Role.FINAL: body})) as run:
@@ -72,7 +72,7 @@ def test_a_reader_that_dies_again_and_again_ends_the_final_reads(tmp_path: Path)
     with fake_run(tmp_path, Script(others={Role.FINAL: EXITS_WHEN_READY})) as run:
         with pytest.raises(EnvironmentFailure, match="Segmentation fault"):
             read_all(run.processes, TOPIC_PARTITIONS, 0, stall_timeout_s=5.0, every_s=0.01)
-        assert len(run.processes.members) == 2 * MOST_STARTS
+        assert len(run.processes.members) == 2 * MAX_STARTS
         await_end(run.processes)
 
 

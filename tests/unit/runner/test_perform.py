@@ -18,7 +18,7 @@ from harness.runner.final_state import DrainTimeouts, FinalState
 from harness.runner.interrupt import Interrupt
 from harness.runner.nemesis import FaultContext, PlannedFault, Target
 from harness.runner.processes import RunClock
-from harness.runner.run import Preparation, RunPlan, RunResources, perform
+from harness.runner.run import EarlyStart, RunPlan, RunResources, perform
 from harness.runner.run_log import RunLog
 from harness.settings.options import Options
 from harness.testing.fake_cluster import FakeCluster
@@ -78,11 +78,11 @@ class FakeWholeRun:
             self.prepared_s.append(time.monotonic() - start_s)
             self.prepared_in.append(self.progress.lines[-1])
 
-        preparation = Preparation(begin, self.lead_s)
+        early_start = EarlyStart(begin, self.lead_s)
         try:
             with Supervisor() as supervisor:
                 running: Any = RunResources(self.cluster, supervisor, self.interrupt, FakeEndMarkers())
-                return perform(plan, running, self.log, preparation)
+                return perform(plan, running, self.log, early_start)
         finally:
             self.took_s = time.monotonic() - start_s
 

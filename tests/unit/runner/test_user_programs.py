@@ -19,7 +19,7 @@ from harness.runner.final_state import DrainTimeouts, quiesce
 from harness.runner.interrupt import Interrupt
 from harness.runner.member import RunProcess
 from harness.runner.processes import RunClock
-from harness.runner.run import Preparation, RunPlan, RunResources, perform
+from harness.runner.run import EarlyStart, RunPlan, RunResources, perform
 from harness.runner.run_log import RunLog
 from harness.settings.options import Options
 from harness.testing.fake_cluster import FakeCluster
@@ -124,7 +124,7 @@ def test_the_error_of_an_instance_that_exits_at_once_has_its_last_output(
 def test_an_instance_that_exits_again_and_again_fails_the_pipeline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes_module, "MOST_EXITS", 3)
+    monkeypatch.setattr(processes_module, "MAX_EXITS", 3)
     with fake_run(tmp_path, ShellProgram("echo no broker; exit 7"), pipeline=CUSTOM_PIPELINE) as run:
         start(run, "s-10")  # its exits do not count for s-1
         start(run)
@@ -217,7 +217,7 @@ def perform_run(folder: Path, program: ShellProgram) -> tuple[Sequence[Reason], 
     with Supervisor() as supervisor:
         running: Any = RunResources(FakeCluster(), supervisor, Interrupt(), FakeEndMarkers())
         prepared: list[bool] = []
-        final_state = perform(plan, running, log, Preparation(lambda: prepared.append(True), 0.0))
+        final_state = perform(plan, running, log, EarlyStart(lambda: prepared.append(True), 0.0))
     assert prepared == [True]  # the run is checked in any case
     assert final_state.leaders.keys() == set(CUSTOM_PIPELINE.topic_partitions)  # the final state was read
     return log.evidence_problems, progress.lines
@@ -240,7 +240,7 @@ def test_a_pipeline_that_is_never_ready_is_reported_with_its_last_output(tmp_pat
 def test_a_pipeline_that_exits_again_and_again_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes_module, "MOST_EXITS", 2)
+    monkeypatch.setattr(processes_module, "MAX_EXITS", 2)
     ends = (
         f"echo started in 1 ms; until [ -e {tmp_path}/faults-began ]; do sleep 0.02; done; echo oops; exit 7"
     )

@@ -4,15 +4,15 @@ import time
 
 from harness.model.pipeline import PipelineSpec
 from harness.runner.processes import Processes
-from harness.runner.progress import Tick
+from harness.runner.progress import ProgressSnapshot
 from harness.settings.options import Options
 
 BEHIND_S = 20.0
 """Advise a lower rate if the lag exceeds this many seconds of inputs while no fault is active."""
 
 
-class Watch:
-    """Computes the `Tick`s of a run."""
+class ProgressMeter:
+    """Computes the `ProgressSnapshot`s of a run."""
 
     def __init__(
         self, processes: Processes, pipeline: PipelineSpec, options: Options, start_s: float
@@ -27,10 +27,10 @@ class Watch:
         self._limit_s = options.time_limit_s
         self._start_s = start_s
         self._last = (start_s, 0)
-        self._tick: Tick | None = None
+        self._snapshot: ProgressSnapshot | None = None
         self._advised = False
 
-    def tick(self, faults: tuple[str, ...]) -> Tick:
+    def snapshot(self, faults: tuple[str, ...]) -> ProgressSnapshot:
         """Return the current state. Call it several times a second: the rate is that of about the last second."""
         counts = self._processes.counts()
         committed = counts.committed
@@ -43,7 +43,7 @@ class Watch:
         committed_inputs = sum(
             member.status.counts.inputs for member in members if member.stage in self._first
         )
-        self._tick = Tick(
+        self._snapshot = ProgressSnapshot(
             elapsed_s=now_s - self._start_s,
             left_s=max(0.0, self._start_s + self._limit_s - now_s),
             inputs=fed,
@@ -56,19 +56,19 @@ class Watch:
             faults=faults,
             counts_known=self._counts_known,
         )
-        return self._tick
+        return self._snapshot
 
     def advice(self) -> str:
         """Return a warning if the rate is too high for the pipeline, at most once. Otherwise return an empty string."""
-        tick = self._tick
-        if self._advised or tick is None or tick.lag is None or tick.faults:
+        snapshot = self._snapshot
+        if self._advised or snapshot is None or snapshot.lag is None or snapshot.faults:
             return ""
-        if tick.lag < BEHIND_S * self._rate:
+        if snapshot.lag < BEHIND_S * self._rate:
             return ""
         self._advised = True
-        processed_rate = (tick.inputs - tick.lag) / max(tick.elapsed_s, 0.001)
+        processed_rate = (snapshot.inputs - snapshot.lag) / max(snapshot.elapsed_s, 0.001)
         return (
-            f"inputs arrive faster than the pipeline processes them: {tick.lag:,} are waiting, and it processes about "
-            f"{processed_rate:,.0f} a second; it will finish them after the time limit, so the run takes longer; "
+            f"inputs arrive faster than the pipeline processes them: {snapshot.lag:,} are waiting, and it processes "
+            f"about {processed_rate:,.0f} a second; it will finish them after the time limit, so the run takes longer; "
             "use a lower --rate or a larger --txn-size"
         )

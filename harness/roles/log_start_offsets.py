@@ -1,4 +1,4 @@
-"""Get the first offset that the log of each partition still has."""
+"""Get the log start offset of each partition: the first offset that its log still has."""
 
 import time
 from collections.abc import Sequence
@@ -8,14 +8,14 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from harness.model.pipeline import TopicPartition
 
-LEAST_S = 0.1
+MIN_TIMEOUT_S = 0.1
 """The shortest time-out of a request for a single partition."""
 
 
-def first_offsets(
+def log_start_offsets(
     consumer: Consumer, topic_partitions: Sequence[TopicPartition], timeout_s: float
 ) -> dict[TopicPartition, int]:
-    """Return the first offset of each partition. A partition whose leader does not answer in time is left out.
+    """Return the log start offset of each partition. A partition whose leader does not answer in time is left out.
 
     One request for all partitions takes 10 ms in total; one request for each takes 50 ms per partition. But the common
     request fails if one partition has no leader. Then each partition has its own request, in the second half of the
@@ -31,7 +31,7 @@ def first_offsets(
         ):
             try:
                 offsets |= _request_offsets(
-                    consumer, [topic_partition], max(LEAST_S, (deadline - time.monotonic()) / remaining)
+                    consumer, [topic_partition], max(MIN_TIMEOUT_S, (deadline - time.monotonic()) / remaining)
                 )
             except KafkaException:
                 continue  # the caller reports a missing partition
