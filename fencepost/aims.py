@@ -22,6 +22,10 @@ def require_known_fault(text: str, faults: "Mapping[str, Nemesis]") -> None:
     check_name("fault", name, {*faults, "none"} if at else {*faults, "none", CRASH_POINTS})
     if not at:
         return
+    if name in faults and (choices := faults[name].api_aim):
+        if step.count(":") >= len(choices):
+            raise UsageError(f"{name} can be aimed as {name}@{':'.join(choices).upper()}, not at {step}")
+        return
     states = sorted(faults[name].states) if name in faults else []
     check_name("step", step.rpartition(":")[2], [*(known.value for known in WorkerStep), *states])
     if name == "none" or not faults[name].aimable:
@@ -58,5 +62,6 @@ def requested_name(planned_fault: Mapping[str, object], requested: Sequence[str]
     """The name in `requested` from which a planned fault was drawn."""
     fault, step = str(planned_fault.get("fault")), planned_fault.get("step", planned_fault.get("state"))
     stage = planned_fault.get("stage", str(planned_fault.get("target")).partition(":")[2].partition("/")[0])
-    candidates = (f"{fault}@{stage}:{step}", f"{fault}@{step}")
+    api, error = planned_fault.get("api"), planned_fault.get("error")
+    candidates = (f"{fault}@{stage}:{step}", f"{fault}@{step}", f"{fault}@{api}:{error}", f"{fault}@{api}")
     return next((name for name in candidates if name in requested), fault)

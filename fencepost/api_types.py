@@ -22,6 +22,7 @@ class RunOptions(TypedDict, total=False):
     workload: str | None
     pipeline: str | Path | Pipeline | None
     nemesis: Names | None
+    rule: Names | None  # rules for Kafka's messages: docs/rules.md
     time_limit: float | None
     seed: int | None
     workers: int | None

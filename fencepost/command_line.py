@@ -24,6 +24,8 @@ def command_line(options: Options, command: str = "run") -> str:
             prefix, flag = ("", "--spark-conf") if key == "spark-conf" else (f"{key}.", "--set")
             for name, setting in value.items():
                 words += [flag, f"{prefix}{name}={setting}"]
+        elif key == "rule":
+            words += [word for rule in value for word in ("--rule", rule)]
         elif option.metadata["flag"]:
             words += [f"--{key}", _as_text(value)]
         else:

@@ -3,8 +3,11 @@
 from harness.runner.nemesis import Nemesis
 from nemeses import (
     cut_txn_coordinator,
+    disconnect,
     disconnect_broker,
     drop_packets,
+    duplicate_request,
+    error_response,
     kill_broker,
     kill_group_coordinator,
     kill_instance,
@@ -12,11 +15,20 @@ from nemeses import (
     kill_postgres,
     kill_txn_coordinator,
     kill_worker,
+    late_add_partitions,
+    late_end_txn,
+    late_marker,
+    late_offset_commit,
+    late_produce,
     lose_answers,
+    lost_response,
     partition,
     pause_broker,
     pause_instance,
     pause_worker,
+    rule,
+    slow_response,
+    swap_requests,
 )
 
 _FILES = (
@@ -35,6 +47,18 @@ _FILES = (
     kill_postgres,
     drop_packets,
     disconnect_broker,
+    late_end_txn,
+    late_add_partitions,
+    late_offset_commit,
+    late_produce,
+    late_marker,
+    lost_response,
+    duplicate_request,
+    swap_requests,
+    error_response,
+    disconnect,
+    slow_response,
+    rule,
 )
 
 NEMESES: dict[str, Nemesis] = {file.NEMESIS.name: file.NEMESIS for file in _FILES}

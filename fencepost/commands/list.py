@@ -20,8 +20,9 @@ KINDS = (
     "defects",
     "kafka",
     "clients",
+    "apis",
 )
-SINGULAR = {"nemeses": "nemesis", "anomalies": "anomaly", "kafka": "Kafka version"}
+SINGULAR = {"nemeses": "nemesis", "anomalies": "anomaly", "kafka": "Kafka version", "apis": "API"}
 Entry = Mapping[str, Any]
 """`name`, `summary`, and more keys that depend on the kind."""
 
@@ -74,6 +75,10 @@ def _more(kind: str, entry: Entry) -> list[str]:
             f"may cause {', '.join(entry['anomalies'])}",
             f"for {', '.join(entry['workloads'])}",
         ]
+    if kind == "apis":
+        return [
+            f"{name:<9} {', '.join(entry[name])}" for name in ("request", "response", "errors") if entry[name]
+        ]
     if kind == "workloads":
         return [
             f"guarantee  {entry['guarantee']}",
@@ -96,19 +101,16 @@ def _tables(tables: Sequence[Mapping[str, str]]) -> str:
 
 
 def _entries(kind: str) -> Sequence[Entry]:
-    if kind == "workloads":
-        return _workloads()
-    if kind == "defects":
-        return _defects()
-    if kind == "nemeses":
-        return [
-            {"name": name, "summary": nemesis.summary, "by_default": nemesis.by_default}
-            for name, nemesis in registry.nemeses().items()
-        ]
-    if kind == "kafka":
-        return _kafka()
-    if kind == "clients":
-        return _clients()
+    lists = {
+        "workloads": _workloads,
+        "defects": _defects,
+        "nemeses": _nemeses,
+        "kafka": _kafka,
+        "clients": _clients,
+        "apis": _apis,
+    }
+    if kind in lists:
+        return lists[kind]()
     summaries = {
         "clusters": _clusters,
         "checkers": _checkers,
@@ -116,6 +118,13 @@ def _entries(kind: str) -> Sequence[Entry]:
         "reasons": _reasons,
     }
     return [{"name": name, "summary": summary} for name, summary in summaries[kind]().items()]
+
+
+def _nemeses() -> list[dict[str, Any]]:
+    return [
+        {"name": name, "summary": nemesis.summary, "by_default": nemesis.by_default}
+        for name, nemesis in registry.nemeses().items()
+    ]
 
 
 def _clusters() -> Mapping[str, str]:
@@ -213,4 +222,26 @@ def _clients() -> list[dict[str, Any]]:
             "notes": client.notes,
         }
         for client in client_versions()
+    ]
+
+
+def _apis() -> list[dict[str, Any]]:
+    """The APIs of the default version of Kafka, whose jar is fetched if it is not here yet."""
+    from harness.environment.cache import cache_folder
+    from harness.environment.kafka import fetch_kafka
+    from harness.protocol.rule_options import field_paths, possible_errors
+    from harness.protocol.schemas import Schemas
+    from harness.settings.options import Options
+
+    schemas = Schemas.of_jar(fetch_kafka(Options().kafka, cache_folder()).clients_jar)
+    return [
+        {
+            "name": api.name,
+            "summary": f"key {api.key}, versions {api.request.versions.first} to {api.request.versions.last}",
+            "request": field_paths(api.request),
+            "response": field_paths(api.response),
+            "errors": sorted(possible_errors().get(api.name, ())),
+        }
+        for api in map(schemas.api, schemas.names)
+        if api.request.versions.last >= 0
     ]

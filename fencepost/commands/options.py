@@ -15,6 +15,8 @@ from harness.settings.options import FIELDS, Options, parse, parse_set
 from harness.settings.run_file import StoredPlan
 
 F = TypeVar("F", bound=Callable[..., Any])
+REPEATABLE = frozenset({"spark-conf", "rule"})
+"""The options whose flags may be repeated."""
 
 
 def option_flags(*keys: str) -> Callable[[F], F]:
@@ -23,10 +25,10 @@ def option_flags(*keys: str) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         for key in reversed(keys):
             field = FIELDS[key]
-            repeatable = key == "spark-conf"
+            repeatable = key in REPEATABLE
             function = click.option(
                 f"--{key}",
-                metavar="K=V" if repeatable else _metavar(key),
+                metavar=_metavar(key),
                 multiple=repeatable,
                 help=field.metadata["help"] + default_of(key),
             )(function)
@@ -38,7 +40,7 @@ def option_flags(*keys: str) -> Callable[[F], F]:
 def default_of(key: str) -> str:
     """`  [default: 3]` for the help text. Empty if there is no default value: then the help text explains it."""
     default = FIELDS[key].default
-    return "" if default is None or default is MISSING else f"  [default: {_text(default)}]"
+    return "" if default in (None, ()) or default is MISSING else f"  [default: {_text(default)}]"
 
 
 def json_flag(function: F) -> F:
@@ -61,7 +63,7 @@ def options_from(flags: Mapping[str, Any], sets: Sequence[str], config: str | No
     duplicates = {key for values in from_sets for key in values} & {
         key for values in from_flags for key in values
     }
-    for key in duplicates - {"spark-conf"}:
+    for key in duplicates - REPEATABLE:
         raise UsageError(f"{key} is set twice, by --{key} and by --set: remove one of them")
     for values in [*from_sets, *from_flags]:
         options = options.updated(values)
@@ -117,4 +119,12 @@ def _text(default: object) -> str:
 
 
 def _metavar(key: str) -> str:
-    return {"time-limit": "SECONDS", "store": "DIR", "master": "URL", "nemesis": "NAMES"}.get(key, "VALUE")
+    names = {
+        "time-limit": "SECONDS",
+        "store": "DIR",
+        "master": "URL",
+        "nemesis": "NAMES",
+        "spark-conf": "K=V",
+        "rule": "RULE",
+    }
+    return names.get(key, "VALUE")

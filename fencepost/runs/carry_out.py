@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from fencepost import registry
 from fencepost.runs.planning import (
     draw_schedule,
+    links_of,
     pipeline_spec,
     plan_run,
     require_ready,
+    require_rules,
     stored_plan,
     tag_for,
     witness_of,
@@ -162,6 +164,7 @@ def perform_run(
     progress.phase("preparing")
     cache = cache_folder()
     prepared = _prepare(options, workload, cache, progress.say)
+    require_rules(schedule, prepared.kafka.clients_jar)
     started = datetime.now(UTC)
     folder = store.create_run_folder(root, options.name or workload.name, started)
     require(memory_mb(options.brokers), DISK_MB + planned_mb(options), folder)
@@ -250,6 +253,7 @@ def _cluster_of(options: Options, run_plan: RunPlan, tag: str) -> ClusterSpec:
         keep_topics=options.keep == "topics",
         permits=options.permits or (),
         transaction_version=options.transaction_version,
+        decoded=tuple(sorted({links_of(fault, run_plan.nemeses) for fault in run_plan.faults} - {""})),
     )
 
 

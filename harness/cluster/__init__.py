@@ -13,7 +13,7 @@ from typing import Protocol
 
 from harness.model.pipeline import TopicPartition, TopicSpec
 from harness.model.promises import SEGMENTS
-from harness.network import LinkEffect, Network
+from harness.network import ApplyRule, LinkEffect, Network
 from harness.network.toxics import EFFECTS
 from harness.results.wording import join_words
 from harness.witness import Witness
@@ -49,6 +49,8 @@ def describe_needs(needs: Collection[Need]) -> str:
 ALL_ABILITIES: frozenset[Need] = frozenset({*Ability, *EFFECTS})
 CONTAINER_ABILITIES: frozenset[Need] = frozenset({Ability.PACKETS, Ability.DISCONNECT})
 """Abilities for which each broker must have a network namespace of its own."""
+DOCKER_ABILITIES = ALL_ABILITIES - {ApplyRule}
+"""What can be done to brokers in containers. The protocol proxy does not sit on their links yet."""
 PROCESS_ABILITIES = ALL_ABILITIES - CONTAINER_ABILITIES
 """The abilities of a cluster whose brokers are processes of this machine."""
 
@@ -67,6 +69,7 @@ class ClusterSpec:
     witness: str = SEGMENTS  # how the broker logs are read: segments or fetch
     # The level of the feature transaction.version (KIP-890). None: Kafka's default.
     transaction_version: int | None = None
+    decoded: tuple[str, ...] = ()  # the kinds of links that pass through the protocol proxy: client, peer
     # Only for an external cluster:
     bootstrap: str | None = None
     client_config: str | None = None  # the path of a file of client properties

@@ -1,49 +1,30 @@
-"""The links between the clients of a run and an external cluster, so that each can be cut alone.
+"""The links between the clients of a run and an external cluster.
 
 Every client endpoint has a toxiproxy listener for each broker. Toxiproxy forwards its connections to a port of the
-address proxy (`harness.network.kafka_proxy`). The address proxy replaces the addresses in the broker's responses, so a
-client never learns the broker's real address.
+protocol proxy (`harness.protocol.proxy`), which replaces the addresses in the broker's responses. So a client never
+learns the broker's real address.
 """
 
 import logging
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.cluster.protocol_proxy import ProtocolProxy
 from harness.cluster.proxies import ToxiproxyServer
-from harness.cluster.start_diagnosis import diagnosis
-from harness.common.errors import EnvironmentFailure, StartFailed, UsageError
+from harness.common.errors import EnvironmentFailure, UsageError
 from harness.common.waiting import wait_for
-from harness.network.kafka_proxy import LISTENING, ProxySpec
 from harness.network.links import client_link, proxy_name
 from harness.network.proxied import ProxiedNetwork
-from harness.network.toxiproxy import HOST, Proxy, Toxiproxy
-from harness.processes.child import Child
-from harness.processes.encoding import encode
+from harness.network.toxiproxy import HOST, Proxy
 from harness.processes.spawn import Supervisor
+from harness.protocol.proxy import ProxyLink
 from harness.wire.protocol import Address, is_answering
 
-PROGRAM = "harness.network.kafka_proxy"
 START_TIMEOUT_S = 30.0
 PROBE_TIMEOUT_S = 2.0
 """Longer than for a local cluster, because a remote broker needs several round trips for TLS and SASL."""
 _log = logging.getLogger(__name__)
-
-
-class ClientNetwork(ProxiedNetwork):
-    """A network that has links from clients to brokers, and none between brokers."""
-
-    def __init__(
-        self, toxiproxy: Toxiproxy, server: ToxiproxyServer, address_proxy: Child, links: Mapping[str, Proxy]
-    ) -> None:
-        super().__init__(toxiproxy, server, links, PROBE_TIMEOUT_S)
-        self._address_proxy = address_proxy
-
-    @property
-    def alive(self) -> bool:
-        """Whether both processes that carry the links still run."""
-        return super().alive and self._address_proxy.poll() is None
 
 
 @dataclass
@@ -51,42 +32,50 @@ class ClientLinks:
     """The processes that carry the links. Call `start`, then `end`. `end` may be called at any time."""
 
     endpoints: tuple[str, ...]
-    folder: Path  # their logs are written here
+    folder: Path  # their logs and the journal of the protocol proxy are written here
     toxiproxy: Path  # the binary
+    clients_jar: Path  # the jar of `kafka-clients`
     supervisor: Supervisor
     next_port: Callable[[], int]
 
     def __post_init__(self) -> None:
         self._ports: dict[str, dict[int, int]] = {}
         self._server: ToxiproxyServer | None = None
-        self._proxy: Child | None = None
+        self._proxy: ProtocolProxy | None = None
 
-    def start(self, brokers: Mapping[int, Address], client_config: str | None) -> ClientNetwork:
-        """Start toxiproxy and the address proxy for all endpoints and brokers. Raises `EnvironmentFailure`."""
-        proxy_ports = {
-            endpoint: {broker: self.next_port() for broker in brokers} for endpoint in self.endpoints
-        }
+    def start(self, brokers: Mapping[int, Address], client_config: str | None) -> ProxiedNetwork:
+        """Start toxiproxy and the protocol proxy for all endpoints and brokers. Raises `EnvironmentFailure`."""
         self._ports = {
             endpoint: {broker: self.next_port() for broker in brokers} for endpoint in self.endpoints
         }
+        behind = [
+            ProxyLink(
+                name=client_link(endpoint, broker),
+                port=self.next_port(),
+                broker=(address.host, address.port),
+                dial=self._ports[endpoint],
+            )
+            for endpoint in self.endpoints
+            for broker, address in brokers.items()
+        ]
         links = {
-            client_link(endpoint, broker): Proxy(
-                proxy_name(client_link(endpoint, broker)), port, proxy_ports[endpoint][broker]
+            link.name: Proxy(proxy_name(link.name), listen_port, link.port)
+            for link, listen_port in zip(
+                behind, (port for ports in self._ports.values() for port in ports.values()), strict=True
             )
-            for endpoint, ports in self._ports.items()
-            for broker, port in ports.items()
         }
-        self._proxy = self._start_address_proxy(
-            ProxySpec(
-                Path(client_config) if client_config else None,
-                {broker: (address.host, address.port) for broker, address in brokers.items()},
-                proxy_ports,
-                self._ports,
-            )
+        config = Path(client_config) if client_config else None
+        proxy = self._proxy = ProtocolProxy(self.clients_jar, self.folder, behind, config)
+        proxy.start(self.supervisor)
+        wait_for(
+            lambda: all(is_answering(link.port, PROBE_TIMEOUT_S) for link in behind[: len(brokers)]),
+            "every broker to answer through the proxies",
+            START_TIMEOUT_S,
+            last_seen=proxy.last_words,
         )
         self._server = ToxiproxyServer(self.toxiproxy, self.next_port(), self.folder)
         api = self._server.start(self.supervisor, links.values())
-        return ClientNetwork(api, self._server, self._proxy, links)
+        return ProxiedNetwork(api, self._server, links, PROBE_TIMEOUT_S, proxy)
 
     def bootstrap_for(self, endpoint: str) -> str:
         """Return the bootstrap addresses of a client endpoint. Raises `UsageError` if there is no such endpoint."""
@@ -96,32 +85,9 @@ class ClientLinks:
 
     def end(self) -> None:
         """End both processes. Failures are logged."""
-        for end in (self._proxy.kill if self._proxy else None, self._server.end if self._server else None):
+        for process in (self._proxy, self._server):
             try:
-                if end is not None:
-                    end()
+                if process is not None:
+                    process.end()
             except EnvironmentFailure as error:
                 _log.error("a proxy of the run could not be ended: %s", error)
-
-    def _start_address_proxy(self, spec: ProxySpec) -> Child:
-        """Start the address proxy, and wait until every broker has answered through it."""
-        log = self.folder / "kafka-proxy.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-P", "-m", PROGRAM, encode(spec).decode()]
-        child = self.supervisor.spawn(command, name="kafka-proxy", log_file=log)
-
-        (ports, *_) = spec.ports.values()
-
-        def all_answer() -> bool:
-            text = log.read_text(errors="replace")
-            if child.poll() is not None:
-                raise StartFailed(f"the proxies did not start: {diagnosis(text)}; their log is {log}")
-            return LISTENING in text and all(is_answering(port, PROBE_TIMEOUT_S) for port in ports.values())
-
-        wait_for(
-            all_answer,
-            "every broker to answer through the proxies",
-            START_TIMEOUT_S,
-            last_seen=lambda: diagnosis(log.read_text(errors="replace")),
-        )
-        return child

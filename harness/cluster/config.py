@@ -9,13 +9,14 @@ The controller listeners are in `advertised.listeners` too. Otherwise followers 
 responses, and bypass the proxies a few seconds after a cut begins.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import PurePath
 
 from harness.network.links import client_link, peer_link, proxy_name
 from harness.network.toxiproxy import HOST, Proxy
+from harness.protocol.proxy import ProxyLink
 
 HARNESS = "HARNESS"
 
@@ -118,6 +119,7 @@ class PortLayout:
     links: Mapping[str, Proxy]
     toxiproxy: int
     hosts: Hosts = Hosts()
+    protocol_links: tuple[ProxyLink, ...] = ()  # the links through the protocol proxy
 
     def harness_port(self, broker: int) -> int:
         """Return the broker's port for the harness. It has no proxy."""
@@ -142,9 +144,21 @@ class PortLayout:
 
 
 def lay_out(
-    brokers: int, endpoints: Sequence[str], next_port: Callable[[], int], hosts: Hosts | None = None
+    brokers: int,
+    endpoints: Sequence[str],
+    next_port: Callable[[], int],
+    hosts: Hosts | None = None,
+    decoded: Collection[str] = (),
 ) -> PortLayout:
-    """Choose a port for every listener and every proxy. `hosts`: None if all are on one address."""
+    """Choose a port for every listener and every proxy.
+
+    Args:
+        brokers: The number of brokers.
+        endpoints: The names of the client endpoints.
+        next_port: Returns a free port.
+        hosts: None if all are on one address.
+        decoded: The kinds of links that pass through the protocol proxy: `client`, `peer`.
+    """
     hosts = hosts or Hosts()
     ids = tuple(range(1, brokers + 1))
     voters = voters_of(ids)
@@ -171,7 +185,21 @@ def lay_out(
         link: Proxy(proxy_name(link), next_port(), listeners[upstream], hosts.bind, hosts.of(upstream[0]))
         for link, upstream in upstreams.items()
     }
-    return PortLayout(ids, voters, tuple(endpoints), listeners, links, toxiproxy=next_port(), hosts=hosts)
+    protocol_links = []
+    for link, proxy in links.items():
+        if link.partition(":")[0] in decoded and not link.endswith(":ctl"):
+            protocol_links.append(ProxyLink(link, next_port(), (proxy.upstream_host, proxy.upstream_port)))
+            links[link] = replace(proxy, upstream_port=protocol_links[-1].port)
+    return PortLayout(
+        ids,
+        voters,
+        tuple(endpoints),
+        listeners,
+        links,
+        toxiproxy=next_port(),
+        hosts=hosts,
+        protocol_links=tuple(protocol_links),
+    )
 
 
 def count_ports(brokers: int, endpoints: int) -> int:

@@ -13,6 +13,7 @@ import psutil
 from harness.cluster import PROCESS_ABILITIES
 from harness.cluster.config import broker_properties
 from harness.cluster.node import LocalBroker
+from harness.cluster.protocol_proxy import ProtocolProxy
 from harness.cluster.proxies import ToxiproxyServer
 from harness.cluster.started import REQUESTS, StartedCluster
 from harness.cluster.storage import format_node, new_id
@@ -35,6 +36,7 @@ class LocalCluster(StartedCluster[LocalBroker]):
 
     abilities = PROCESS_ABILITIES
     _toxiproxy: ToxiproxyServer | None = None
+    _protocol_proxy: ProtocolProxy | None = None
 
     def client_versions(self, endpoints: Sequence[str]) -> ClientVersions:
         """Return the request versions that the brokers recorded on these endpoints since the last call."""
@@ -77,8 +79,13 @@ class LocalCluster(StartedCluster[LocalBroker]):
         server = self._toxiproxy = ToxiproxyServer(
             self._prepared.toxiproxy, self.layout.toxiproxy, self._folder
         )
-        links = self.layout.links
-        return ProxiedNetwork(server.start(self._supervisor, links.values()), server, links)
+        layout = self.layout
+        if layout.protocol_links:
+            jar = self._prepared.kafka.clients_jar
+            self._protocol_proxy = ProtocolProxy(jar, self._folder, layout.protocol_links)
+            self._protocol_proxy.start(self._supervisor)
+        api = server.start(self._supervisor, layout.links.values())
+        return ProxiedNetwork(api, server, layout.links, protocol_proxy=self._protocol_proxy)
 
     def _make_nodes(self) -> list[LocalBroker]:
         prepared = self._prepared
@@ -111,8 +118,9 @@ class LocalCluster(StartedCluster[LocalBroker]):
             node.end()
         for file in self._request_logs():
             file.unlink()
-        if self._toxiproxy is not None:
+        for proxy in (self._toxiproxy, self._protocol_proxy):
             try:
-                self._toxiproxy.end()
+                if proxy is not None:
+                    proxy.end()
             except EnvironmentFailure as error:
-                _log.error("toxiproxy could not be ended: %s", error)
+                _log.error("a proxy of the run could not be ended: %s", error)

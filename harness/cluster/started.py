@@ -139,7 +139,9 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
         return self._nodes[broker - 1].running
 
     def _start(self) -> None:
-        self.layout = lay_out(self._spec.brokers, self._spec.endpoints, self._port_source(), self.hosts)
+        self.layout = lay_out(
+            self._spec.brokers, self._spec.endpoints, self._port_source(), self.hosts, self._spec.decoded
+        )
         self._brokers = {broker: self.layout.harness_port(broker) for broker in self.layout.brokers}
         self._controllers = {broker: self.layout.controller_port(broker) for broker in self.layout.voters}
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -47,6 +47,11 @@ class KafkaDistribution:
     version: str
     class_path: tuple[Path, ...]
 
+    @property
+    def clients_jar(self) -> Path:
+        """The jar of `kafka-clients`, which has the schemas of Kafka's messages."""
+        return next(jar for jar in self.class_path if jar.name.startswith("kafka-clients-"))
+
 
 def versions() -> tuple[str, ...]:
     """Return the pinned versions, newest first."""

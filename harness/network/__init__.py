@@ -9,6 +9,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
+from harness.protocol.rules import ProtocolRule
+
 
 @dataclass(frozen=True)
 class LinkEffect:
@@ -34,6 +36,14 @@ class DropResponses(LinkEffect):
     """Requests arrive and take effect, but their responses are lost."""
 
     action: ClassVar[str] = "drop responses"
+
+
+@dataclass(frozen=True)
+class ApplyRule(LinkEffect):
+    """The protocol proxy on the links applies a rule to Kafka's messages. The heal delivers what the rule keeps."""
+
+    rule: ProtocolRule | None = None
+    action: ClassVar[str] = "change Kafka's messages"
 
 
 class LinkTraffic(NamedTuple):

@@ -9,14 +9,15 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import product
 from threading import Lock
 from typing import Protocol
 
 from harness.common.errors import FencepostError, UsageError
-from harness.network import LinkEffect, LinkTraffic
+from harness.network import ActiveEffect, ApplyRule, LinkEffect, LinkTraffic
 from harness.network.links import proxy_name
+from harness.network.ruled import RuleTarget, apply_rule
 from harness.network.toxics import Toxic, toxics_of
 from harness.network.toxiproxy import Proxy, Toxiproxy, ToxiproxyError
 from harness.network.traffic import ProxyPorts, ReceivedBytes, SocketMeter
@@ -57,18 +58,20 @@ class ProxiedNetwork:
         server: ProxyServer,
         links: Mapping[str, Proxy],
         probe_timeout_s: float = PROBE_TIMEOUT_S,
+        protocol_proxy: RuleTarget | None = None,
     ) -> None:
         self._toxiproxy = toxiproxy
         self._server = server
         self._links = links
         self._probe_timeout_s = probe_timeout_s
+        self._protocol_proxy = protocol_proxy
         self._uses: Counter[tuple[str, Toxic]] = Counter()  # by link and toxic: how many effects use it
         self._lock = Lock()
 
     @property
     def alive(self) -> bool:
-        """Whether toxiproxy still runs."""
-        return self._server.alive
+        """Whether the processes that carry the links still run."""
+        return self._server.alive and (self._protocol_proxy is None or self._protocol_proxy.alive)
 
     @property
     def links(self) -> Sequence[str]:
@@ -104,13 +107,17 @@ class ProxiedNetwork:
         """Return whether a request that bypasses the link's proxy is answered."""
         return is_answering(self._links[link].upstream_port, self._probe_timeout_s)
 
-    @contextmanager
-    def impose(self, links: Sequence[str], effect: LinkEffect) -> Iterator["LinkCut"]:
+    def impose(self, links: Sequence[str], effect: LinkEffect) -> AbstractContextManager[ActiveEffect]:
         """Impose an effect on links for the length of a `with`. Two effects that share a toxic may overlap."""
-        toxics = toxics_of(effect)
         for link in links:
             if link not in self._links:
                 raise UsageError(f"this cluster has no link {link}")
+        if isinstance(effect, ApplyRule):
+            return apply_rule(self._protocol_proxy, links, effect)
+        return self._impose_toxics(links, toxics_of(effect))
+
+    @contextmanager
+    def _impose_toxics(self, links: Sequence[str], toxics: Sequence[Toxic]) -> Iterator["LinkCut"]:
         connections_before = self.connections(links)
         added: list[tuple[str, Toxic]] = []
         try:

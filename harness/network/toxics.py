@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.common.errors import UsageError
-from harness.network import Cut, DropResponses, LinkEffect
+from harness.network import ApplyRule, Cut, DropResponses, LinkEffect
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ TOXICS: Mapping[type[LinkEffect], Callable[[Any], tuple[Toxic, ...]]] = {
 proof.
 """
 
-EFFECTS = frozenset(TOXICS)
-"""The effects that links through toxiproxy can have."""
+EFFECTS: frozenset[type[LinkEffect]] = frozenset({*TOXICS, ApplyRule})
+"""The effects that links through toxiproxy and the protocol proxy can have."""
 
 
 def toxics_of(effect: LinkEffect) -> tuple[Toxic, ...]:

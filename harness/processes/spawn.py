@@ -26,7 +26,7 @@ from harness.processes.users import User
 
 _log = logging.getLogger(__name__)
 
-_QUIET: Mapping[str, Mapping[str, str]] = {"toxiproxy": {"LOG_LEVEL": "error"}, "kafka-proxy": {}}
+_QUIET: Mapping[str, Mapping[str, str]] = {"toxiproxy": {"LOG_LEVEL": "error"}, "protocol-proxy": {}}
 """By program: environment variables that reduce its log. These programs also get a bounded log.
 
 By default, toxiproxy logs about ten lines for each connection, 640 kB a minute. At the level `error` it still logs one

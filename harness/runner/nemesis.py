@@ -20,6 +20,7 @@ from harness.databases.backlog import Backlog, no_backlog
 from harness.databases.interface import Service
 from harness.model.pipeline import StageSpec, TopicPartition
 from harness.model.vocabulary import STEPS_WITH_INPUT, Premise
+from harness.protocol.rules import ProtocolRule
 from harness.runner.processes import Processes
 
 T = TypeVar("T")
@@ -32,6 +33,7 @@ class Resource(StrEnum):
     BROKERS = "brokers"
     WORKERS = "workers"
     SERVICES = "services"  # the database servers of the pipeline
+    MESSAGES = "messages"  # Kafka's messages: one rule of the protocol proxy at a time
 
 
 @dataclass(frozen=True)
@@ -290,6 +292,11 @@ class Nemesis:
     # The target remains alive together with its replacement, so the run needs one more client endpoint.
     keeps_endpoint: bool = False
 
+    # Only of a fault that is a rule of the protocol proxy:
+    rule: Callable[[PlannedFault], ProtocolRule] | None = None
+    api_aim: tuple[str, ...] = ()  # what the user can choose after @: `api`, or `api` and `error`
+    links: str = ""  # the kind of links that must pass through the protocol proxy: client or peer
+
     @property
     def extra_needs(self) -> ExtraNeeds:
         """The additional needs of the fault because of `at`."""
@@ -304,6 +311,12 @@ class Nemesis:
         """Draw a target. With `at`, draw it from the stages that have this step or state. Raises `NoTarget`."""
         if self.at is None:
             return self.draw(rng, targets)
+        if self.api_aim:
+            drawn = self.draw(rng, targets)
+            chosen = dict(zip(self.api_aim, self.at.split(":"), strict=False))
+            return replace(
+                drawn, target=Target("api", chosen["api"]), parameters={**drawn.parameters, **chosen}
+            )
         stage, _, at = self.at.rpartition(":")
         owner = f"a stage {stage}" if stage else "a pipeline"
         stage_parameter = {"stage": stage} if stage else {}

@@ -24,6 +24,7 @@ from harness.settings.kinds import (
     Number,
     OneOf,
     OptionKind,
+    Rules,
     Switch,
     Text,
     WholeNumber,
@@ -73,6 +74,12 @@ class Options:
         None,
         "faults, with commas between them (kill-worker, kill-worker@after-send, crash-points), or none; "
         "drawn from the seed if not given",
+        flag=True,
+    )
+    rule: tuple[str, ...] = option(
+        Rules(),
+        (),
+        "a rule for Kafka's messages (api=EndTxn,nth=3,action=drop), or a TOML file with [[rule]]; may be repeated",
         flag=True,
     )
     time_limit_s: float = option(
@@ -270,6 +277,8 @@ class Options:
             accepted = _kind(key).accept(key, value)
             if isinstance(accepted, dict):
                 accepted = {**getattr(self, FIELDS[key].name), **accepted}
+            elif key == "rule":
+                accepted = (*self.rule, *accepted)
             changes[FIELDS[key].name] = accepted
         return dataclasses.replace(self, **changes)
 

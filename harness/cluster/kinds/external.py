@@ -16,8 +16,19 @@ def _open(parts: ClusterParts) -> AbstractContextManager[Cluster]:
     from harness.cluster.client_links import ClientLinks
     from harness.cluster.external import ExternalCluster
 
-    common = (parts.folder / "proxies", parts.prepared.toxiproxy, parts.supervisor, parts.next_port)
-    links = ClientLinks(parts.spec.endpoints, *common) if LINKS in parts.spec.permits else None
+    prepared = parts.prepared
+    links = (
+        ClientLinks(
+            endpoints=parts.spec.endpoints,
+            folder=parts.folder / "proxies",
+            toxiproxy=prepared.toxiproxy,
+            clients_jar=prepared.kafka.clients_jar,
+            supervisor=parts.supervisor,
+            next_port=parts.next_port,
+        )
+        if LINKS in parts.spec.permits
+        else None
+    )
     return ExternalCluster(parts.spec, links)
 
 

@@ -16,6 +16,8 @@ from harness.runner.nemesis import FaultTargets, PlannedFault, Resource, Target
 from harness.runner.schedule import LEAD_S, Schedule, draw, group_by_shared_resource, no_fault_fits_message
 from nemeses.registry import NEMESES
 
+DRAWN = {name: nemesis for name, nemesis in NEMESES.items() if name != "rule"}
+"""All faults but the user's own rules, which are written and never drawn."""
 TARGETS = FaultTargets(
     brokers=(1, 2, 3),
     topic_partitions=(("in", 0), ("out", 0), ("paid", 0)),
@@ -35,14 +37,14 @@ LIMITS = st.floats(min_value=1, max_value=600)
 @given(SEEDS, LIMITS)
 def test_the_same_seed_gives_the_same_schedule(seed: int, limit_s: float) -> None:
     first, second = (
-        draw(list(NEMESES.values()), TARGETS, limit_s, Random(seed), chosen_by_user=False) for _ in range(2)
+        draw(list(DRAWN.values()), TARGETS, limit_s, Random(seed), chosen_by_user=False) for _ in range(2)
     )
     assert first == second
 
 
 @given(SEEDS, LIMITS)
 def test_faults_that_need_the_same_resource_never_overlap_and_end_in_time(seed: int, limit_s: float) -> None:
-    schedule = draw(list(NEMESES.values()), TARGETS, limit_s, Random(seed), chosen_by_user=False)
+    schedule = draw(list(DRAWN.values()), TARGETS, limit_s, Random(seed), chosen_by_user=False)
     for resource in Resource:
         clock_s = LEAD_S
         for planned in (
@@ -55,8 +57,8 @@ def test_faults_that_need_the_same_resource_never_overlap_and_end_in_time(seed: 
 
 @given(SEEDS, LIMITS)
 def test_a_fault_is_scheduled_or_the_schedule_says_why_not(seed: int, limit_s: float) -> None:
-    schedule = draw(list(NEMESES.values()), TARGETS, limit_s, Random(seed), chosen_by_user=False)
-    assert {planned.fault for planned in schedule.planned_faults} | set(schedule.left_out) == set(NEMESES)
+    schedule = draw(list(DRAWN.values()), TARGETS, limit_s, Random(seed), chosen_by_user=False)
+    assert {planned.fault for planned in schedule.planned_faults} | set(schedule.left_out) == set(DRAWN)
     assert not {planned.fault for planned in schedule.planned_faults} & set(schedule.left_out)
 
 
@@ -79,7 +81,7 @@ def test_the_error_for_a_short_time_limit_names_one_that_suffices() -> None:
 
 @given(SEEDS, LIMITS)
 def test_faults_that_share_a_resource_are_in_one_sequence(seed: int, limit_s: float) -> None:
-    schedule = draw(list(NEMESES.values()), TARGETS, limit_s, Random(seed), chosen_by_user=False)
+    schedule = draw(list(DRAWN.values()), TARGETS, limit_s, Random(seed), chosen_by_user=False)
     parts = group_by_shared_resource(schedule.planned_faults, NEMESES)
     assert sorted((fault for part in parts for fault in part), key=str) == sorted(
         schedule.planned_faults, key=str
@@ -93,11 +95,11 @@ def test_faults_that_share_a_resource_are_in_one_sequence(seed: int, limit_s: fl
 
 def test_a_fault_that_the_cluster_cannot_inject_is_left_out_or_refused_if_named() -> None:
     pause_only = FaultTargets(**{**vars(TARGETS), "abilities": frozenset({Ability.PAUSE})})
-    schedule = draw(list(NEMESES.values()), pause_only, 120, Random(1), chosen_by_user=False)
-    possible = {name for name, nemesis in NEMESES.items() if nemesis.needs <= {Ability.PAUSE}}
-    assert {"pause-broker", "kill-worker", "pause-worker"} <= possible < set(NEMESES)
+    schedule = draw(list(DRAWN.values()), pause_only, 120, Random(1), chosen_by_user=False)
+    possible = {name for name, nemesis in DRAWN.items() if nemesis.needs <= {Ability.PAUSE}}
+    assert {"pause-broker", "kill-worker", "pause-worker"} <= possible < set(DRAWN)
     assert {fault.fault for fault in schedule.planned_faults} == possible
-    assert set(schedule.left_out) == set(NEMESES) - possible
+    assert set(schedule.left_out) == set(DRAWN) - possible
     with pytest.raises(UsageError, match="partition needs a cluster on which one can cut links"):
         draw([NEMESES["partition"]], pause_only, 120, Random(1), chosen_by_user=True)
 
@@ -126,7 +128,7 @@ NO_TARGETS = {
 
 def test_a_fault_without_a_target_is_left_out_or_refused_if_named() -> None:
     empty_targets = FaultTargets(**{**vars(TARGETS), **NO_TARGETS})
-    schedule = draw(list(NEMESES.values()), empty_targets, 120, Random(1), chosen_by_user=False)
+    schedule = draw(list(DRAWN.values()), empty_targets, 120, Random(1), chosen_by_user=False)
     assert schedule.planned_faults == ()
     assert schedule.left_out == {
         "kill-broker": "needs a topic",
@@ -141,6 +143,11 @@ def test_a_fault_without_a_target_is_left_out_or_refused_if_named() -> None:
         "kill-leader-ahead": "needs a topic that workers write",
         "drop-packets": "needs a topic",
         "disconnect-broker": "needs a topic",
+        **{
+            name: "needs a pipeline with a transactional id"
+            for name, nemesis in NEMESES.items()
+            if nemesis.rule is not None
+        },
     }
     with pytest.raises(UsageError, match="kill-worker needs a pipeline whose workers report their steps"):
         draw([NEMESES["kill-worker"]], empty_targets, 120, Random(1), chosen_by_user=True)
@@ -148,9 +155,9 @@ def test_a_fault_without_a_target_is_left_out_or_refused_if_named() -> None:
 
 def test_kill_postgres_without_postgres_is_refused_if_named_else_ignored() -> None:
     plain = FaultTargets(**{**vars(TARGETS), "services": ()})
-    schedule = draw(list(NEMESES.values()), plain, 300, Random(1), chosen_by_user=False)
+    schedule = draw(list(DRAWN.values()), plain, 300, Random(1), chosen_by_user=False)
     mentioned = {fault.fault for fault in schedule.planned_faults} | set(schedule.left_out)
-    assert mentioned == set(NEMESES) - {"kill-postgres"}
+    assert mentioned == set(DRAWN) - {"kill-postgres"}
     with pytest.raises(
         UsageError, match="kill-postgres needs a workload that keeps a table in PostgreSQL, as outbox does"
     ):
@@ -168,7 +175,7 @@ def test_a_fault_that_needs_a_failover_is_refused_with_fewer_than_3_brokers(
     brokers: tuple[int, ...],
 ) -> None:
     restricted_targets = FaultTargets(**{**vars(TARGETS), "brokers": brokers})
-    schedule = draw(list(NEMESES.values()), restricted_targets, 300, Random(1), chosen_by_user=False)
+    schedule = draw(list(DRAWN.values()), restricted_targets, 300, Random(1), chosen_by_user=False)
     left_out = {name for name, why in schedule.left_out.items() if why.startswith("needs 3 brokers")}
     assert left_out == {
         *(
@@ -217,8 +224,9 @@ def test_a_defect_restricts_the_worker_and_the_step(seed: int) -> None:
 
 
 def test_the_message_for_a_limit_that_fits_no_fault_names_one_that_suffices() -> None:
-    words = no_fault_fits_message(NEMESES.values(), 5)
+    words = no_fault_fits_message([nemesis for nemesis in NEMESES.values() if nemesis.by_default], 5)
     limit = float(words.split("--time-limit ")[1].split()[0])
-    schedule = draw(list(NEMESES.values()), TARGETS, limit, Random(1), chosen_by_user=False)
+    by_default = [nemesis for nemesis in NEMESES.values() if nemesis.by_default]
+    schedule = draw(by_default, TARGETS, limit, Random(1), chosen_by_user=False)
     assert [planned.fault for planned in schedule.planned_faults] == ["kill-worker"]
     assert words.endswith("kill-worker")

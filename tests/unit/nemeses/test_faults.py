@@ -104,7 +104,8 @@ def test_the_waits_of_a_fault_are_scaled() -> None:
 
 
 def test_every_fault_is_tested_here() -> None:
-    assert AIMED.keys() == NEMESES.keys()
+    rules = {name for name, nemesis in NEMESES.items() if nemesis.links}  # see test_protocol_faults.py
+    assert AIMED.keys() == NEMESES.keys() - rules
 
 
 @pytest.mark.parametrize("fault", AIMED)

@@ -1,13 +1,10 @@
 """The proxies of an external cluster, on real brokers: their responses, the connections through them, and cuts."""
 
-import json
 import re
 import socket
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -27,11 +24,11 @@ from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.model.pipeline import TopicSpec
 from harness.model.vocabulary import Isolation
-from harness.network import ActiveEffect, Cut, DropResponses
-from harness.network.kafka_answers import contains_addresses
-from harness.network.kafka_apis import DESCRIBE_QUORUM, HIDDEN_APIS, UNCHANGED_APIS, newest_version
+from harness.network import ActiveEffect, ApplyRule, Cut, DropResponses
 from harness.network.links import client_link
 from harness.processes.spawn import Supervisor
+from harness.protocol.addresses import ADDRESS_APIS, HIDDEN_APIS
+from harness.protocol.schemas import API_VERSIONS, Field, Schemas
 from harness.wire.protocol import decode_response, encode_request, send_request
 from tests.support.real_answers import (
     SingleReplica,
@@ -46,6 +43,7 @@ ENDPOINTS = ("w0", "w1")
 TAG = "fencepost-proxied"
 TOPIC = f"{TAG}-orders"
 WITHIN_S = 30
+DESCRIBE_QUORUM = 55
 RANDOM = re.compile(r"controller_id=\d+")  # any live broker (KIP-590)
 
 
@@ -61,7 +59,9 @@ def clusters(
     """A cluster, and the same cluster as an external cluster whose client links can be cut."""
     folder = tmp_path_factory.mktemp("clusters")
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
-        links = ClientLinks(ENDPOINTS, folder / "proxies", ready.toxiproxy, supervisor, ports.take)
+        links = ClientLinks(
+            ENDPOINTS, folder / "proxies", ready.toxiproxy, ready.kafka.clients_jar, supervisor, ports.take
+        )
         with LocalCluster(
             ClusterSpec(endpoints=("any",)), folder / "cluster", ready, supervisor, ports.take
         ) as cluster:
@@ -119,51 +119,29 @@ def test_a_proxy_offers_only_apis_that_it_can_read(clusters: tuple[LocalCluster,
     assert {key for key in by_proxy if by_proxy[key] != by_broker[key]} == {DESCRIBE_QUORUM}
 
 
-def test_every_response_with_addresses_in_this_kafka_is_known(ready: PreparedEnvironment) -> None:
-    """The jar has the schemas from which Kafka's own classes are generated."""
-    jar = next(path for path in ready.kafka.class_path if re.match(r"kafka-clients-\d", Path(path).name))
-    with zipfile.ZipFile(jar) as archive:
-        schemas = [_schema(archive.read(name)) for name in archive.namelist() if name.endswith(".json")]
-    responses = [
-        schema for schema in schemas if schema["type"] == "response" and schema["validVersions"] != "none"
-    ]
-    assert len(responses) > 80
-    for schema in responses:
-        key, last = schema["apiKey"], int(schema["validVersions"].rpartition("-")[2])
-        if key in HIDDEN_APIS:
-            continue
-        assert newest_version(key) == (1 if key == DESCRIBE_QUORUM else last), schema["name"]
-        structs = {kind["name"]: kind["fields"] for kind in schema.get("commonStructs", [])}
-        versions = [
-            v for v in range(newest_version(key) + 1) if _has_address(schema.get("fields", []), structs, v)
-        ]
-        assert key in UNCHANGED_APIS or all(contains_addresses(key, v) for v in versions), schema["name"]
+def test_every_response_with_addresses_is_rewritten_or_hidden(ready: PreparedEnvironment) -> None:
+    schemas = Schemas.of_jar(ready.kafka.clients_jar)
+    with_addresses = {
+        api.key
+        for api in schemas.apis.values()
+        if has_address(api.response.fields) and api.response.versions.last >= 0
+    }
+    assert with_addresses - HIDDEN_APIS - {DESCRIBE_QUORUM} == ADDRESS_APIS - {API_VERSIONS}
 
 
-def _schema(text: bytes) -> dict[str, Any]:
-    lines = [re.sub(r"^\s*//.*$|(?<=[,\[{}\]])\s*//.*$", "", line) for line in text.decode().splitlines()]
-    return dict(json.loads("\n".join(lines)))
-
-
-def _has_address(fields: list[Any], structs: Mapping[str, list[Any]], version: int) -> bool:
-    present = [field for field in fields if _is_in(version, field["versions"])]
-    names = {field["name"] for field in present}
-    return {"Host", "Port"} <= names or any(
-        _has_address(field.get("fields", structs.get(field["type"].removeprefix("[]"), [])), structs, version)
-        for field in present
+def has_address(fields: Sequence[Field]) -> bool:
+    """Return whether a message names the host and port of a broker."""
+    names = {field.name for field in fields}
+    return ({"Host", "Port"} <= names and bool(names & {"NodeId", "BrokerId"})) or any(
+        has_address(field.fields) for field in fields
     )
-
-
-def _is_in(version: int, versions: str) -> bool:
-    low, _, high = versions.rstrip("+").partition("-")
-    return int(low) <= version and (versions.endswith("+") or version <= int(high or low))
 
 
 def test_a_client_connects_only_to_the_proxies_and_a_cut_is_proved(
     clusters: tuple[LocalCluster, ExternalCluster],
 ) -> None:
     cluster, proxied = clusters
-    assert proxied.abilities == {Cut, DropResponses}
+    assert proxied.abilities == {Cut, DropResponses, ApplyRule}
     assert sorted(proxied.network.links) == sorted(
         client_link(endpoint, n) for endpoint in ENDPOINTS for n in (1, 2, 3)
     )
@@ -257,10 +235,12 @@ def test_the_message_about_proxies_with_a_taken_port_says_so(
     cluster, _ = clusters
     taken = ports_of(cluster.bootstrap)[0]
     with Supervisor() as supervisor:
-        links = ClientLinks(("w0",), tmp_path, ready.toxiproxy, supervisor, lambda: taken)
+        links = ClientLinks(
+            ("w0",), tmp_path, ready.toxiproxy, ready.kafka.clients_jar, supervisor, lambda: taken
+        )
         spec = ClusterSpec(bootstrap=cluster.bootstrap, permits=("links",))
         with (
-            pytest.raises(StartFailed, match="the proxies did not start: a port is taken"),
+            pytest.raises(StartFailed, match="the protocol proxy did not start: a port is taken"),
             ExternalCluster(spec, links),
         ):
             pass

@@ -1,0 +1,114 @@
+"""The protocol proxy as a process of the run, and the messages to it."""
+
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness.cluster.start_diagnosis import diagnosis
+from harness.common.errors import FaultFailed, StartFailed
+from harness.common.waiting import wait_for
+from harness.processes.child import Child
+from harness.processes.encoding import decode, encode
+from harness.processes.spawn import Supervisor
+from harness.protocol.proxy import LISTENING, ProxyLink, ProxySpec
+from harness.protocol.rules import ProtocolRule
+from harness.protocol.state import ProxyRequest, RuleStatus
+
+PROGRAM = "harness.protocol.proxy"
+START_TIMEOUT_S = 30.0
+REPLY_TIMEOUT_S = 5.0
+JOURNAL = "protocol.jsonl"
+
+
+class ProtocolProxy:
+    """The process. Threads may share it. Call `start`, then `end`, which may be called at any time."""
+
+    def __init__(
+        self, jar: Path, folder: Path, links: Sequence[ProxyLink], client_config: Path | None = None
+    ) -> None:
+        self._log = folder / "protocol-proxy.log"
+        self.journal = folder / JOURNAL
+        self._spec = ProxySpec(jar, self.journal, tuple(links), client_config)
+        self._child: Child | None = None
+        self._control: socket.socket | None = None
+        self._lock = threading.Lock()
+        self._unread = b""
+
+    def start(self, supervisor: Supervisor) -> None:
+        """Start it, and wait until it listens on every port. Raises `StartFailed`."""
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        own, other = socket.socketpair()
+        own.settimeout(REPLY_TIMEOUT_S)
+        with other:
+            spec = replace(self._spec, control=other.fileno())
+            command = [sys.executable, "-P", "-m", PROGRAM, encode(spec).decode()]
+            child = supervisor.spawn(
+                command, name="protocol-proxy", log_file=self._log, pass_fds=[other.fileno()]
+            )
+        self._child, self._control = child, own
+
+        def listens() -> bool:
+            text = self._log.read_text(errors="replace")
+            if child.poll() is not None:
+                raise StartFailed(
+                    f"the protocol proxy did not start: {diagnosis(text)}; its log is {self._log}"
+                )
+            return LISTENING in text
+
+        wait_for(listens, "the protocol proxy to listen", START_TIMEOUT_S, every_s=0.02)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._child is not None and self._child.poll() is None
+
+    def add(self, rule: ProtocolRule) -> RuleStatus:
+        """Put a rule in force. Raises `FaultFailed`."""
+        return self._ask(ProxyRequest(add=rule))
+
+    def status(self, rule: str) -> RuleStatus:
+        """Return what a rule has done so far. Raises `FaultFailed`."""
+        return self._ask(ProxyRequest(status=rule))
+
+    def release(self, rule: str) -> RuleStatus:
+        """Deliver the messages that a rule keeps. Raises `FaultFailed`."""
+        return self._ask(ProxyRequest(release=rule))
+
+    def remove(self, rule: str) -> RuleStatus:
+        """Deliver the messages that a rule keeps, and forget the rule once all are answered. Raises `FaultFailed`.
+
+        Call it again while the reply has messages that are still kept.
+        """
+        return self._ask(ProxyRequest(remove=rule))
+
+    def last_words(self) -> str:
+        """Return the last line of its log that says something is wrong, or else the last line."""
+        return diagnosis(self._log.read_text(errors="replace"))
+
+    def end(self) -> None:
+        """Kill the process. Raises `EnvironmentFailure` if it does not end."""
+        if self._control is not None:
+            self._control.close()
+        if self._child is not None:
+            self._child.kill()
+
+    def _ask(self, request: ProxyRequest) -> RuleStatus:
+        if self._control is None:
+            raise FaultFailed("the protocol proxy does not run")
+        with self._lock:
+            try:
+                self._control.sendall(encode(request) + b"\n")
+                while b"\n" not in self._unread:
+                    if not (part := self._control.recv(1 << 16)):
+                        raise FaultFailed(f"the protocol proxy has ended; its log is {self._log}")
+                    self._unread += part
+            except OSError as error:
+                raise FaultFailed(f"the protocol proxy does not answer: {error}") from error
+            line, _, self._unread = self._unread.partition(b"\n")
+        status = decode(RuleStatus, line)
+        if status.error:
+            raise FaultFailed(f"the protocol proxy refused a message: {status.error}")
+        return status

@@ -1,0 +1,109 @@
+"""The effect of a rule of the protocol proxy on some links."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+from typing import Protocol
+
+from harness.common.errors import FaultFailed, WaitTimeout
+from harness.common.waiting import wait_for
+from harness.network import ApplyRule
+from harness.protocol.rules import ProtocolRule
+from harness.protocol.state import RuleStatus
+
+ANSWER_TIMEOUT_S = 10.0
+"""How long the heal waits for the brokers' responses to the requests that it delivers."""
+_numbers = count(1)
+
+
+class RuleTarget(Protocol):
+    """The part of the protocol proxy's process that this module uses."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        ...
+
+    def add(self, rule: ProtocolRule) -> RuleStatus:
+        """Put a rule in force."""
+        ...
+
+    def status(self, rule: str) -> RuleStatus:
+        """Return what a rule has done so far."""
+        ...
+
+    def release(self, rule: str) -> RuleStatus:
+        """Deliver the messages that a rule keeps."""
+        ...
+
+    def remove(self, rule: str) -> RuleStatus:
+        """Deliver the messages that a rule keeps, and forget the rule once all are answered."""
+        ...
+
+
+class RuleInForce:
+    """An `ActiveEffect`: a rule that the protocol proxy applies."""
+
+    def __init__(self, proxy: RuleTarget, links: Sequence[str], rule: ProtocolRule) -> None:
+        self._proxy = proxy
+        self._links = links
+        self.rule = rule
+        self.last: RuleStatus | None = None  # the status at the heal
+
+    @property
+    def links(self) -> Sequence[str]:
+        """The names of the links."""
+        return self._links
+
+    @property
+    def status(self) -> RuleStatus:
+        """What the rule has done so far, or had done at the heal."""
+        return self.last or self._proxy.status(self.rule.name)
+
+    def release(self) -> None:
+        """Deliver the messages that the rule keeps. Raises `FaultFailed`."""
+        self._proxy.release(self.rule.name)
+
+    def evidence(self) -> str:
+        """Return what the rule did, from the proxy's journal. "" if it acted on no message."""
+        return "; ".join(self.status.words)
+
+    @property
+    def missing_proof(self) -> str:
+        """Why there is no evidence. Empty if there is some."""
+        status = self.status
+        if status.acted:
+            return ""
+        seen = f"{status.matched} passed" if status.matched else "none was seen"
+        return f"the rule acted on none of the {self.rule.select}: {seen}"
+
+
+@contextmanager
+def apply_rule(proxy: RuleTarget | None, links: Sequence[str], effect: ApplyRule) -> Iterator[RuleInForce]:
+    """Put a rule in force for the length of a `with`. Raises `FaultFailed`."""
+    if proxy is None or effect.rule is None:
+        raise FaultFailed("no protocol proxy is on the links of this run")
+    rule = replace(effect.rule, name=f"{effect.rule.name}-{next(_numbers)}", links=tuple(links))
+    proxy.add(rule)
+    in_force = RuleInForce(proxy, links, rule)
+    try:
+        yield in_force
+    finally:
+        in_force.last = proxy.status(rule.name)
+        last = in_force.last
+
+        def removed() -> bool:
+            nonlocal last
+            last = in_force.last = proxy.remove(rule.name)
+            return not last.kept
+
+        try:
+            wait_for(
+                removed,
+                f"the responses to what {rule.name} kept",
+                ANSWER_TIMEOUT_S,
+                last_seen=lambda: "; ".join(last.words[-3:]),
+            )
+        except WaitTimeout as error:
+            raise FaultFailed(str(error)) from error

@@ -1,0 +1,120 @@
+"""The rules that are in force: which messages they act on, and which kept messages are due."""
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Protocol
+
+from harness.protocol.journal import ProxyJournal, RequestRecord, RuleEvent, now_ns
+from harness.protocol.rules import Action, Frame, ProtocolRule
+
+
+class Deliverable(Protocol):
+    """A message that a rule keeps. It knows how to deliver itself."""
+
+    def deliver(self) -> None:
+        """Deliver the message. It may be called once."""
+        ...
+
+
+@dataclass(eq=False)
+class Kept:
+    """A message that a rule keeps until its release."""
+
+    rule: "ActiveRule"
+    request: RequestRecord
+    frame: Frame
+    message: Deliverable
+    steps: int = 0  # how many messages of `release.after` were seen
+    released: bool = False
+    done: bool = False  # it was answered, or can no longer be
+    waiting: list["Trigger"] = field(default_factory=list)
+
+    def concerns(self, frame: Frame) -> bool:
+        """Return whether a message is of the same transactional id or group. A message without either is."""
+        own = self.frame.transactional_ids or self.frame.groups
+        names = frame.transactional_ids if self.frame.transactional_ids else frame.groups
+        return not own or bool(set(own) & set(names))
+
+    def finish(self) -> None:
+        """Note that nothing more will come of it, and let the messages pass that waited for this."""
+        self.done = True
+        for trigger in self.waiting:
+            trigger.go_on()
+        self.waiting.clear()
+
+
+class Trigger(Protocol):
+    """One direction of a connection, which waits until a released message was answered."""
+
+    def go_on(self) -> None:
+        """Let messages pass again."""
+        ...
+
+
+@dataclass(eq=False)
+class ActiveRule:
+    """A rule in force, with what it has done."""
+
+    rule: ProtocolRule
+    journal: ProxyJournal
+    matched: int = 0
+    acted: int = 0
+    events: list[RuleEvent] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._rng = Random(self.rule.seed)
+
+    def acts_on(self, frame: Frame) -> bool:
+        """Return whether the rule acts on this message, and count it.
+
+        Unless `holds_retries`, it does not act on a message of a transactional id or group of which it keeps one,
+        because that is the client's retry.
+        """
+        rule = self.rule
+        if (rule.links and frame.link not in rule.links) or not rule.select.matches(frame):
+            return False
+        if not rule.holds_retries and any(not kept.done and kept.concerns(frame) for kept in self.kept):
+            return False
+        self.matched += 1
+        if self.matched < rule.nth or (rule.times is not None and self.acted >= rule.times):
+            return False
+        if rule.probability < 1.0 and self._rng.random() >= rule.probability:
+            return False
+        self.acted += 1
+        return True
+
+    def note(self, event: str, request: RequestRecord, words: str = "") -> None:
+        """Write to the journal what the rule did with a request."""
+        request.rule = self.rule.name
+        entry = RuleEvent(self.rule.name, event, now_ns(), request.number, words or f"{request}: {event}")
+        self.events.append(entry)
+        self.journal.write_event(entry)
+
+    def observe(self, frame: Frame) -> list[Kept]:
+        """Take notice of a message that passes. Return the kept messages that are due because of it."""
+        due = []
+        for kept in self.kept:
+            after = self.rule.release.after
+            if kept.released or not after or kept.frame is frame or not kept.concerns(frame):
+                continue
+            if kept.steps < len(after) and after[kept.steps].matches(frame):
+                kept.steps += 1
+                if kept.steps == len(after) and not self.rule.release.on_command:
+                    due.append(kept)
+        return due
+
+    @property
+    def pending(self) -> list[Kept]:
+        """The kept messages of which something may still come."""
+        return [kept for kept in self.kept if not kept.done]
+
+    @property
+    def apis(self) -> frozenset[str]:
+        """The APIs whose messages the rule must see."""
+        return frozenset({self.rule.select.api, *(each.api for each in self.rule.release.after)})
+
+    @property
+    def swaps(self) -> bool:
+        """Whether it changes the order of messages."""
+        return self.rule.action is Action.SWAP

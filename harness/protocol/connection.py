@@ -1,0 +1,654 @@
+"""One connection of a client through the proxy to a broker."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from harness.protocol.active import ActiveRule, Kept
+from harness.protocol.addresses import ADDRESS_APIS, AddressMap
+from harness.protocol.errors import error_codes, error_response, errors_in, set_errors
+from harness.protocol.frames import (
+    Bytes,
+    FrameSplitter,
+    NotKafka,
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+    with_correlation,
+)
+from harness.protocol.journal import RequestRecord, now_ns
+from harness.protocol.rules import Action, ClientConnection, Frame, When, with_values
+from harness.protocol.schemas import UndecodableMessage, UnknownMessage
+from harness.protocol.state import ProxyState
+
+ANSWER_TIMEOUT_S = 5.0
+"""How long a message that triggered a release waits until the released request was answered."""
+FIRST_OWN_CORRELATION = 1 << 30
+"""Copies of requests get correlation ids from here on. Clients count from 0."""
+PRODUCE = 0
+
+
+@dataclass(eq=False)
+class Outstanding:
+    """A request on a connection whose response has not passed yet."""
+
+    record: RequestRecord
+    frame: Frame | None  # None: the request was not decoded
+    key: int
+    swallow: bool = False  # the client does not get its response
+    change: Callable[[Frame], Frame] | None = None  # applied to its response
+    after: Callable[[], None] | None = None  # called when its response has come
+    ready: bytes | None = None  # a response that waits until those of earlier requests have passed
+    kept: Kept | None = None
+
+
+class Side(asyncio.Protocol):
+    """One end of a connection: that of the client, or that of the broker."""
+
+    def __init__(self, on_data: Callable[[bytes], None], on_lost: Callable[[], None]) -> None:
+        self.on_made: Callable[[asyncio.Transport], None] | None = None
+        self._on_data = on_data
+        self._on_lost = on_lost
+        self.transport: asyncio.Transport | None = None
+        self.other: Side | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.set_write_buffer_limits(high=1 << 20)
+        if self.on_made is not None:
+            self.on_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._on_data(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._on_lost()
+
+    def pause_writing(self) -> None:
+        if self.other is not None and self.other.transport is not None:
+            self.other.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self.other is not None and self.other.transport is not None:
+            self.other.transport.resume_reading()
+
+    def write(self, data: Bytes) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(data)
+
+    @property
+    def is_open(self) -> bool:
+        return self.transport is not None and not self.transport.is_closing()
+
+
+@dataclass(eq=False)
+class Connection:
+    """Carries the bytes of one client, and applies the rules to them."""
+
+    proxy: ProxyState
+    link: str
+    number: int
+    addresses: AddressMap | None = None  # the addresses that the client gets; None: the brokers' own
+    client_id: str | None = None
+    outstanding: dict[int, Outstanding] = field(
+        default_factory=dict
+    )  # by correlation id, in the client's order
+    kept: list[Kept] = field(default_factory=list)
+    client_gone: bool = False
+    _own_correlation: int = FIRST_OWN_CORRELATION
+
+    def __post_init__(self) -> None:
+        self.client = Side(self._from_client, self._client_lost)
+        self.broker = Side(self._from_broker, self._broker_lost)
+        self.client.other, self.broker.other = self.broker, self.client
+        self._requests = FrameSplitter(self._wants_request, self._on_request, self._to_broker)
+        self._responses = FrameSplitter(self._wants_response, self._on_response, self._to_client)
+
+    # Bytes
+
+    def _from_client(self, data: bytes) -> None:
+        self._guard(self._requests, data)
+
+    def _from_broker(self, data: bytes) -> None:
+        self._guard(self._responses, data)
+
+    def _guard(self, splitter: FrameSplitter, data: Bytes) -> None:
+        try:
+            splitter.feed(data)
+        except NotKafka as error:
+            self.proxy.report(f"a connection on {self.link} was closed: {error}")
+            self.close()
+
+    def _to_broker(self, data: Bytes) -> None:
+        self.broker.write(data)
+
+    def _to_client(self, data: Bytes) -> None:
+        self.client.write(data)
+
+    # Requests
+
+    def _wants_request(self, head: memoryview) -> bool:
+        key, version = int.from_bytes(head[4:6], signed=True), int.from_bytes(head[6:8], signed=True)
+        correlation = int.from_bytes(head[8:12], signed=True)
+        if key in self.proxy.decoded_requests:
+            return True
+        names, unanswered = _produce_names(head, version) if key == PRODUCE else ((), False)
+        record = self._record(key, version, correlation, int.from_bytes(head[:4]) + 4, names)
+        record.delivered_ns = record.seen_ns
+        if unanswered:
+            self.proxy.journal.write_request(record)
+        else:
+            self.outstanding[correlation] = Outstanding(record, None, key)
+        return False
+
+    def _record(
+        self,
+        key: int,
+        version: int,
+        correlation: int,
+        size: int,
+        ids: tuple[str, ...] = (),
+        groups: tuple[str, ...] = (),
+    ) -> RequestRecord:
+        return RequestRecord(
+            number=self.proxy.next_number(),
+            connection=self.number,
+            link=self.link,
+            api=self.proxy.api_name(key),
+            version=version,
+            correlation=correlation,
+            client_id=self.client_id,
+            bytes=size,
+            seen_ns=now_ns(),
+            transactional_ids=ids,
+            groups=groups,
+        )
+
+    def _on_request(self, raw: bytes) -> None:
+        key, version = int.from_bytes(raw[4:6], signed=True), int.from_bytes(raw[6:8], signed=True)
+        correlation = int.from_bytes(raw[8:12], signed=True)
+        try:
+            frame = decode_request(self.proxy.schemas, raw, self.link)
+        except (UnknownMessage, UndecodableMessage) as error:
+            self.proxy.report(f"a request on {self.link} passed unchanged: {error}")
+            record = self._record(key, version, correlation, len(raw))
+            self._forward(raw, Outstanding(record, None, key))
+            return
+        self.client_id = frame.client_id
+        record = self._record(key, version, correlation, len(raw), frame.transactional_ids, frame.groups)
+        outstanding = Outstanding(record, frame, key)
+        if self._observe(frame, self._requests, lambda: self._apply(raw, outstanding)):
+            return
+        self._apply(raw, outstanding)
+
+    def _apply(self, raw: bytes, outstanding: Outstanding) -> None:
+        """Let the first rule that acts on a request decide, or forward it."""
+        frame = outstanding.frame
+        assert frame is not None
+        active = self.proxy.first_rule(frame)
+        if active is None:
+            self._forward(raw, outstanding)
+            self.proxy.passed(frame)
+            return
+        act = {
+            Action.HOLD: self._hold,
+            Action.SWAP: self._swap,
+            Action.DELAY: self._delay,
+            Action.DROP: self._drop,
+            Action.DUPLICATE: self._duplicate,
+            Action.ERROR: self._answer_instead if active.rule.when is When.INSTEAD else self._answer_after,
+            Action.CLOSE: self._close_instead if active.rule.when is When.INSTEAD else self._close_after,
+            Action.EDIT: self._edit,
+        }[active.rule.action]
+        outstanding.record.rule = active.rule.name
+        act(active, raw, outstanding)
+
+    def _hold(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
+        resets = active.rule.client is ClientConnection.RESET
+        self._keep(active, raw, outstanding, swallow=resets)
+        active.note("held", outstanding.record)
+        if resets:
+            self.client_reset()
+
+    def _swap(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
+        self.outstanding[outstanding.record.correlation] = outstanding  # its response comes in this order
+        self._keep(active, raw, outstanding, swallow=False, block=False)
+        active.note("held until the next of its kind has passed", outstanding.record)
+
+    def _delay(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
+        self._requests.block()
+        active.note(f"delayed by {active.rule.delay_s:g} s", outstanding.record)
+        self.proxy.later(active.rule.delay_s, lambda: self._forward_and_unblock(raw, outstanding))
+
+    def _drop(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
+        active.note("dropped", outstanding.record)
+        self.proxy.journal.write_request(outstanding.record)
+        if active.rule.client is ClientConnection.RESET:
+            self.client_reset()
+
+    def _answer_after(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
+        outstanding.change = lambda response: self._with_error(active, outstanding, response)
+        self._forward(raw, outstanding)
+
+    def _close_instead(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
+        active.note("its connection was closed before it was delivered", outstanding.record)
+        self.proxy.journal.write_request(outstanding.record)
+        self.client_reset()
+
+    def _close_after(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
+        record = outstanding.record
+        outstanding.swallow = True
+        self._forward(raw, outstanding)
+        active.note("its connection was closed after it was delivered", record)
+        outstanding.after = lambda: active.note(
+            "answered", record, f"{record}, whose connection was closed, was answered {_errors(record)}"
+        )
+        self.client_reset()
+
+    def _edit(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
+        frame = outstanding.frame
+        assert frame is not None
+        frame.body = with_values(frame.body, active.rule.set_fields)
+        active.note("changed", outstanding.record)
+        self._forward(encode_request(self.proxy.schemas, frame, raw), outstanding)
+
+    def _forward(self, raw: bytes, outstanding: Outstanding) -> None:
+        record = outstanding.record
+        record.delivered_ns = now_ns()
+        if (
+            outstanding.frame is not None
+            and outstanding.key == PRODUCE
+            and outstanding.frame.body.get("Acks") == 0
+        ):
+            self.proxy.journal.write_request(record)  # it gets no response
+        else:
+            self.outstanding[record.correlation] = outstanding
+        self.broker.write(raw)
+
+    def _forward_and_unblock(self, raw: bytes, outstanding: Outstanding) -> None:
+        self._forward(raw, outstanding)
+        self._requests.unblock()
+
+    def _keep(
+        self, active: ActiveRule, raw: bytes, outstanding: Outstanding, *, swallow: bool, block: bool = True
+    ) -> None:
+        assert outstanding.frame is not None
+        blocks = block and not swallow
+        message = KeptRequest(self, raw, outstanding, blocks)
+        kept = Kept(active, outstanding.record, outstanding.frame, message)
+        outstanding.kept, outstanding.swallow = kept, swallow
+        self.kept.append(kept)
+        active.kept.append(kept)
+        if blocks:
+            self._requests.block()
+        self.proxy.set_timer(kept)
+
+    def _duplicate(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
+        self._forward(raw, outstanding)
+        correlation, self._own_correlation = self._own_correlation, self._own_correlation + 1
+        original = outstanding.record
+        record = self._record(
+            outstanding.key,
+            original.version,
+            correlation,
+            len(raw),
+            original.transactional_ids,
+            original.groups,
+        )
+        record.copy_of, record.rule = original.number, active.rule.name
+        copy = Outstanding(record, outstanding.frame, outstanding.key)
+        self._keep(active, with_correlation(raw, correlation), copy, swallow=True)
+        active.note("copied", original)
+
+    def _answer_instead(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
+        frame, record = outstanding.frame, outstanding.record
+        assert frame is not None
+        api = self.proxy.schemas.api(frame.api)
+        code = error_codes()[active.rule.error]
+        body = error_response(api, frame.body, frame.version, code)
+        outstanding.ready = encode_response(self.proxy.schemas, api, frame.version, record.correlation, body)
+        record.errors = (active.rule.error,)
+        active.note("answered", record, f"{record} was answered {active.rule.error}, and never delivered")
+        self.outstanding[record.correlation] = outstanding
+        self._send_ready()
+
+    # Responses
+
+    def _wants_response(self, head: memoryview) -> bool:
+        outstanding = self.outstanding.get(int.from_bytes(head[4:8], signed=True))
+        if outstanding is None:
+            return False
+        self._drop_unanswered(outstanding)
+        if (
+            outstanding.frame is not None
+            or outstanding.swallow
+            or outstanding.key in self.proxy.decoded_responses
+        ):
+            return True
+        if self.addresses is not None and outstanding.key in ADDRESS_APIS:
+            return True
+        if self._first_unanswered() is not outstanding:
+            return True  # an earlier request has no response yet
+        record = outstanding.record
+        record.answered_ns = record.returned_ns = now_ns()
+        self._finish(outstanding)
+        return False
+
+    def _drop_unanswered(self, outstanding: Outstanding) -> None:
+        """Drop earlier requests that get no response. A broker answers in the order in which requests arrive."""
+        delivered_ns = outstanding.record.delivered_ns or 0
+        for each in list(self.outstanding.values()):
+            if each is outstanding:
+                return
+            if each.ready is None and (each.record.delivered_ns or delivered_ns + 1) < delivered_ns:
+                self._finish(each)
+
+    def _on_response(self, raw: bytes) -> None:
+        outstanding = self.outstanding[int.from_bytes(raw[4:8], signed=True)]
+        record = outstanding.record
+        record.answered_ns = record.answered_ns or now_ns()
+        request = outstanding.frame or Frame(
+            api=record.api,
+            message="request",
+            version=record.version,
+            correlation=record.correlation,
+            client_id=record.client_id,
+            body={},
+            link=self.link,
+            transactional_ids=record.transactional_ids,
+            groups=record.groups,
+        )
+        try:
+            frame = decode_response(self.proxy.schemas, raw, request)
+        except (UnknownMessage, UndecodableMessage) as error:
+            if self.addresses is not None and outstanding.key in ADDRESS_APIS:
+                self.proxy.report(
+                    f"a connection on {self.link} was closed, because it may name a broker: {error}"
+                )
+                self.close()
+                return
+            self.proxy.report(f"a response on {self.link} passed unchanged: {error}")
+            self._return(outstanding, raw)
+            return
+        record.errors = frame.errors
+        if self._observe(frame, self._responses, lambda: self._apply_to_response(raw, frame, outstanding)):
+            return
+        self._apply_to_response(raw, frame, outstanding)
+
+    def _apply_to_response(self, raw: bytes, frame: Frame, outstanding: Outstanding) -> None:
+        if self.addresses is not None and self.addresses.rewrite(frame, self.proxy.schemas):
+            raw = self._encode(frame, outstanding)
+        if outstanding.change is not None:
+            raw = self._encode(outstanding.change(frame), outstanding)
+        active = None if outstanding.swallow else self.proxy.first_rule(frame)
+        if active is None:
+            self._return(outstanding, raw)
+            self.proxy.passed(frame)
+            return
+        act = {
+            Action.HOLD: self._hold_response,
+            Action.DELAY: self._delay_response,
+            Action.DROP: self._drop_response,
+            Action.ERROR: self._change_error,
+            Action.CLOSE: self._close_for_response,
+            Action.EDIT: self._edit_response,
+        }[active.rule.action]
+        act(active, raw, frame, outstanding)
+
+    def _hold_response(self, active: ActiveRule, raw: bytes, frame: Frame, outstanding: Outstanding) -> None:
+        kept = Kept(active, outstanding.record, frame, KeptResponse(self, raw, outstanding))
+        self.kept.append(kept)
+        active.kept.append(kept)
+        active.note("its response was held", outstanding.record)
+        self._responses.block()
+        self.proxy.set_timer(kept)
+
+    def _delay_response(self, active: ActiveRule, raw: bytes, frame: Frame, outstanding: Outstanding) -> None:
+        self._responses.block()
+        active.note(f"its response was delayed by {active.rule.delay_s:g} s", outstanding.record)
+        self.proxy.later(active.rule.delay_s, lambda: self._return_and_unblock(outstanding, raw))
+
+    def _drop_response(self, active: ActiveRule, raw: bytes, frame: Frame, outstanding: Outstanding) -> None:
+        record, outstanding.swallow = outstanding.record, True
+        words = f"{record} was answered {_errors(record)}, and its client never knew"
+        active.note("its response was dropped", record, words)
+        self._return(outstanding, raw)
+        if active.rule.client is ClientConnection.RESET:
+            self.client_reset()
+
+    def _change_error(self, active: ActiveRule, raw: bytes, frame: Frame, outstanding: Outstanding) -> None:
+        self._return(outstanding, self._encode(self._with_error(active, outstanding, frame), outstanding))
+
+    def _close_for_response(
+        self, active: ActiveRule, raw: bytes, frame: Frame, outstanding: Outstanding
+    ) -> None:
+        outstanding.swallow = True
+        active.note("its connection was closed instead of its response", outstanding.record)
+        self._return(outstanding, raw)
+        self.client_reset()
+
+    def _edit_response(self, active: ActiveRule, raw: bytes, frame: Frame, outstanding: Outstanding) -> None:
+        frame.body = with_values(frame.body, active.rule.set_fields)
+        active.note("its response was changed", outstanding.record)
+        self._return(outstanding, self._encode(frame, outstanding))
+
+    def _with_error(self, active: ActiveRule, outstanding: Outstanding, response: Frame) -> Frame:
+        record, rule = outstanding.record, active.rule
+        was = _errors(record)
+        api = self.proxy.schemas.api(response.api)
+        response.body = set_errors(api, response.body, response.version, error_codes()[rule.error])
+        record.errors = errors_in(api, response.body, response.version)
+        active.note("answered", record, f"{record} was answered {was}, and its client got {rule.error}")
+        return response
+
+    def _encode(self, frame: Frame, outstanding: Outstanding) -> bytes:
+        api = self.proxy.schemas.api(frame.api)
+        return encode_response(
+            self.proxy.schemas, api, frame.version, outstanding.record.correlation, frame.body
+        )
+
+    def _return(self, outstanding: Outstanding, raw: bytes) -> None:
+        """Send a response to the client, after those of its earlier requests."""
+        if outstanding.swallow:
+            self._finish(outstanding)
+        else:
+            outstanding.ready = raw
+        self._send_ready()
+
+    def _return_and_unblock(self, outstanding: Outstanding, raw: bytes) -> None:
+        self._return(outstanding, raw)
+        self._responses.unblock()
+
+    def _send_ready(self) -> None:
+        while (first := self._first_unanswered()) is not None and first.ready is not None:
+            self.client.write(first.ready)
+            first.record.returned_ns = now_ns() if self.client.is_open else None
+            self._finish(first)
+
+    def _first_unanswered(self) -> Outstanding | None:
+        return next((each for each in self.outstanding.values() if not each.swallow), None)
+
+    def _finish(self, outstanding: Outstanding) -> None:
+        """Write a request to the journal whose response has come."""
+        self.outstanding.pop(outstanding.record.correlation, None)
+        self.proxy.journal.write_request(outstanding.record)
+        if outstanding.after is not None:
+            after, outstanding.after = outstanding.after, None
+            after()
+            self._close_if_unused()
+        if (kept := outstanding.kept) is not None and kept.released:
+            words = f"{kept.request} was answered {_errors(kept.request)}"
+            kept.rule.note("answered", kept.request, words)
+            kept.finish()
+            self._forget(kept)
+
+    # Releases
+
+    def _observe(self, frame: Frame, splitter: FrameSplitter, pass_message: Callable[[], None]) -> bool:
+        """Release what is due because of this message. Return whether the message must wait for the answers."""
+        due = [kept for active in self.proxy.rules.values() for kept in active.observe(frame)]
+        reason = f"when {frame.api} {frame.message} {frame.correlation} was seen"
+        waits_for = []
+        for kept in due:
+            if (after_s := kept.rule.rule.release.after_s) is not None:
+                self.proxy.later(
+                    after_s, partial(self.proxy.release, kept, f"{after_s:g} s after {reason[5:]}")
+                )
+            else:
+                self.proxy.release(kept, reason)
+                waits_for.append(kept)
+        waits_for = [kept for kept in waits_for if not kept.done]
+        if not waits_for:
+            return False
+        splitter.block()
+        trigger = WaitingMessage(splitter, pass_message, waits_for)
+        for kept in waits_for:
+            kept.waiting.append(trigger)
+        self.proxy.later(ANSWER_TIMEOUT_S, trigger.give_up)
+        return True
+
+    def deliver_kept(self, raw: bytes, outstanding: Outstanding) -> None:
+        """Send a request that was kept."""
+        if self.broker.is_open:
+            self._forward(raw, outstanding)
+
+    def unblock_requests(self) -> None:
+        """Let requests pass again, behind one that was kept."""
+        self._requests.unblock()
+
+    def return_kept(self, raw: bytes, outstanding: Outstanding) -> None:
+        """Return a response that was kept."""
+        self._return_and_unblock(outstanding, raw)
+
+    def _forget(self, kept: Kept) -> None:
+        if kept in self.kept:
+            self.kept.remove(kept)
+        self._close_if_unused()
+
+    # Ends
+
+    def client_reset(self) -> None:
+        """Close the client's connection at once. What the broker still owes is waited for."""
+        if self.client.transport is not None:
+            self.client.transport.abort()
+        self._client_lost()
+
+    def _client_lost(self) -> None:
+        if self.client_gone:
+            return
+        self.client_gone = True
+        for each in self.outstanding.values():
+            each.swallow = True
+        self._close_if_unused()
+
+    def _close_if_unused(self) -> None:
+        """Close the broker's connection once nothing more is to be sent on it or read from it."""
+        if not self.client_gone:
+            return
+        owed = any(each.after is not None or each.kept is not None for each in self.outstanding.values())
+        if not self.kept and not owed:
+            self.close()
+
+    def _broker_lost(self) -> None:
+        for kept in list(self.kept):
+            if not kept.done:
+                kept.rule.note(
+                    "lost",
+                    kept.request,
+                    f"{kept.request}: the broker closed the connection before it answered",
+                )
+                kept.finish()
+        self.kept.clear()
+        self.close()
+
+    def close(self) -> None:
+        """Close both sides, and write what is known of the requests that are outstanding."""
+        for each in list(self.outstanding.values()):
+            self.proxy.journal.write_request(each.record)
+        self.outstanding.clear()
+        self.client_gone = True
+        for side in (self.client, self.broker):
+            if side.transport is not None and not side.transport.is_closing():
+                side.transport.close()
+
+
+@dataclass(eq=False)
+class KeptRequest:
+    """A request that a rule keeps."""
+
+    connection: Connection
+    raw: bytes
+    outstanding: Outstanding
+    blocks: bool  # nothing else on its connection passes before it
+
+    def deliver(self) -> None:
+        connection = self.connection
+        self.outstanding.swallow |= connection.client_gone
+        connection.deliver_kept(self.raw, self.outstanding)
+        if self.blocks:
+            connection.unblock_requests()
+
+
+@dataclass(eq=False)
+class KeptResponse:
+    """A response that a rule keeps."""
+
+    connection: Connection
+    raw: bytes
+    outstanding: Outstanding
+
+    def deliver(self) -> None:
+        kept = next(each for each in self.connection.kept if each.message is self)
+        kept.finish()
+        self.connection.kept.remove(kept)
+        self.connection.return_kept(self.raw, self.outstanding)
+
+
+@dataclass(eq=False)
+class WaitingMessage:
+    """A message that waits, with everything behind it, until the requests that it released were answered."""
+
+    splitter: FrameSplitter
+    pass_message: Callable[[], None]
+    waits_for: list[Kept]
+    passed: bool = False
+
+    def go_on(self) -> None:
+        """Let it pass if all answers are here."""
+        if all(kept.done for kept in self.waits_for):
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Let it pass, unless it has passed."""
+        if not self.passed:
+            self.passed = True
+            self.pass_message()
+            self.splitter.unblock()
+
+
+def _errors(record: RequestRecord) -> str:
+    return ", ".join(record.errors) or "NONE"
+
+
+def _produce_names(head: memoryview, version: int) -> tuple[tuple[str, ...], bool]:
+    """Return the transactional id of a Produce request, and whether it gets no response (acks = 0)."""
+    flexible = version >= 9
+    try:
+        at = 12
+        size = int.from_bytes(head[at : at + 2], signed=True)
+        at += 2 + max(0, size)
+        if flexible:
+            at += 1  # no tagged fields in the header
+            length, at = head[at] - 1, at + 1
+            if length >= 127:
+                length, at = (head[at - 1] & 0x7F | head[at] << 7) - 1, at + 1
+        else:
+            length, at = int.from_bytes(head[at : at + 2], signed=True), at + 2
+        name = str(head[at : at + length], "utf-8") if length >= 0 else None
+        acks = int.from_bytes(head[at + max(0, length) :][:2], signed=True)
+    except (IndexError, UnicodeDecodeError):
+        return (), False
+    return (() if name is None else (name,)), acks == 0

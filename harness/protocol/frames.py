@@ -1,0 +1,223 @@
+"""Split a stream of bytes into Kafka's messages, and read what rules and the journal need of them.
+
+A message on the wire is its size (4 bytes) and then its content. `FrameSplitter` passes most bytes on as they come, in
+the chunks in which they come, and collects only those messages that are to be decoded.
+"""
+
+from collections.abc import Callable
+
+from harness.protocol.errors import errors_in
+from harness.protocol.rules import Frame
+from harness.protocol.schemas import Api, Field, Message, Schemas
+
+SIZE_BYTES = 4
+HEAD_BYTES = 12
+"""The size, and as much of the header as tells the API and the correlation id of a request."""
+LARGEST_BYTES = 1 << 30
+LARGEST_COLLECTED_BYTES = 16 << 20
+"""A larger message passes without being decoded, so that the proxy's memory is bounded."""
+Bytes = bytes | bytearray | memoryview
+
+
+class NotKafka(Exception):
+    """The bytes on a connection are not Kafka's protocol."""
+
+
+class FrameSplitter:
+    """Splits the bytes of one direction of a connection.
+
+    Args:
+        wants: Is called at the begin of each message with its first bytes, at least HEAD_BYTES of them or the whole
+            message. Returns whether the message is to be collected.
+        on_frame: Gets each collected message, with its size.
+        pass_on: Gets all other bytes.
+    """
+
+    def __init__(
+        self,
+        wants: Callable[[memoryview], bool],
+        on_frame: Callable[[bytes], None],
+        pass_on: Callable[[Bytes], None],
+    ) -> None:
+        self._wants = wants
+        self._on_frame = on_frame
+        self._pass_on = pass_on
+        self._passing = 0  # bytes of the current message that are still to be passed on
+        self._collected = bytearray()  # the begin of a message
+        self._total = (
+            0  # the size of the message that is collected; 0: it is not known yet whether to collect it
+        )
+        self._blocks = 0
+        self._backlog = bytearray()
+
+    @property
+    def blocked(self) -> bool:
+        """Whether nothing passes until `unblock` is called."""
+        return self._blocks > 0
+
+    def block(self) -> None:
+        """Keep everything that comes from now on, until `unblock` was called as often as this."""
+        self._blocks += 1
+
+    def unblock(self) -> None:
+        """Take back one `block`. After the last, go on with what was kept."""
+        self._blocks -= 1
+        if not self._blocks:
+            backlog, self._backlog = bytes(self._backlog), bytearray()
+            self.feed(backlog)
+
+    def feed(self, data: Bytes) -> None:
+        """Take bytes from the connection. Raises `NotKafka`."""
+        if self._blocks:
+            self._backlog += data
+            return
+        view = memoryview(data)
+        at = start = 0  # `start`: from here on the bytes are to be passed on
+        while at < len(view):
+            if self._passing:
+                step = min(self._passing, len(view) - at)
+                at += step
+                self._passing -= step
+            elif self._collected or len(view) - at < HEAD_BYTES:
+                if start < at:
+                    self._pass_on(view[start:at])
+                at = start = self._collect(view, at)
+            else:
+                total = _total_bytes(view[at : at + SIZE_BYTES])
+                if not self._wants(view[at : at + total]) or total > LARGEST_COLLECTED_BYTES:
+                    self._passing = total
+                    continue
+                if start < at:
+                    self._pass_on(view[start:at])
+                if len(view) - at < total:
+                    self._collected += view[at:]
+                    self._total = total
+                    return
+                at = start = at + total
+                self._on_frame(bytes(view[at - total : at]))
+            if self._blocks:
+                self._backlog += view[at:]
+                view = view[:at]
+        if start < len(view):
+            self._pass_on(view[start:])
+
+    def _collect(self, view: memoryview, at: int) -> int:
+        """Add bytes to the begin of a message. Return the position behind them."""
+        wanted = self._total or (HEAD_BYTES if len(self._collected) >= SIZE_BYTES else SIZE_BYTES)
+        if not self._total and len(self._collected) >= SIZE_BYTES:
+            wanted = min(wanted, _total_bytes(self._collected))
+        step = min(wanted - len(self._collected), len(view) - at)
+        self._collected += view[at : at + step]
+        at += step
+        if len(self._collected) < wanted or wanted == SIZE_BYTES:
+            return at
+        total = self._total or _total_bytes(self._collected)
+        if not self._total:
+            if not self._wants(memoryview(bytes(self._collected))) or total > LARGEST_COLLECTED_BYTES:
+                self._passing = total - len(self._collected)
+                head, self._collected = bytes(self._collected), bytearray()
+                self._pass_on(head)
+                return at
+            self._total = total
+        if len(self._collected) == total:
+            frame, self._collected, self._total = bytes(self._collected), bytearray(), 0
+            self._on_frame(frame)
+        return at
+
+
+def _total_bytes(head: Bytes) -> int:
+    size = int.from_bytes(head[:SIZE_BYTES], signed=True)
+    if not 4 <= size <= LARGEST_BYTES:
+        raise NotKafka(f"a message of {size} bytes is not Kafka's protocol")
+    return SIZE_BYTES + size
+
+
+def with_size(content: bytes) -> bytes:
+    """Return a message as it is sent: its size, then its content."""
+    return len(content).to_bytes(SIZE_BYTES) + content
+
+
+def decode_request(schemas: Schemas, frame: bytes, link: str = "") -> Frame:
+    """Decode a request with its header. Raises `UnknownMessage` and `UndecodableMessage`."""
+    api = schemas.api(int.from_bytes(frame[4:6], signed=True))
+    version = int.from_bytes(frame[6:8], signed=True)
+    view = memoryview(frame)
+    header, at = schemas.request_header.decode(view, api.request_header_version(version), SIZE_BYTES)
+    body, _ = api.request.decode(view, version, at)
+    ids, groups = names_in(api, body)
+    return Frame(
+        api.name, "request", version, header["CorrelationId"], header["ClientId"], body, link, ids, groups
+    )
+
+
+def encode_request(schemas: Schemas, frame: Frame, original: bytes) -> bytes:
+    """Encode a changed request with the header of the original."""
+    api = schemas.api(frame.api)
+    header_version = api.request_header_version(frame.version)
+    _, at = schemas.request_header.decode(memoryview(original), header_version, SIZE_BYTES)
+    return with_size(original[SIZE_BYTES:at] + api.request.encode(frame.body, frame.version))
+
+
+def decode_response(schemas: Schemas, frame: bytes, request: Frame) -> Frame:
+    """Decode the response to a request. Raises `UnknownMessage` and `UndecodableMessage`."""
+    api = schemas.api(request.api)
+    view = memoryview(frame)
+    version = response_version(api, frame, request.version)
+    header, at = schemas.response_header.decode(view, api.response_header_version(version), SIZE_BYTES)
+    body, _ = api.response.decode(view, version, at)
+    return Frame(
+        api=api.name,
+        message="response",
+        version=version,
+        correlation=header["CorrelationId"],
+        client_id=request.client_id,
+        body=body,
+        link=request.link,
+        transactional_ids=request.transactional_ids,
+        groups=request.groups,
+        errors=errors_in(api, body, version),
+    )
+
+
+def response_version(api: Api, frame: bytes, requested: int) -> int:
+    """Return the version of a response. A broker that lacks the version of an ApiVersions request answers in 0."""
+    unsupported = api.name == "ApiVersions" and int.from_bytes(frame[8:10], signed=True) == 35
+    return 0 if unsupported else requested
+
+
+def encode_response(schemas: Schemas, api: Api, version: int, correlation: int, body: Message) -> bytes:
+    """Encode a response with its header."""
+    header = schemas.response_header.encode(
+        {"CorrelationId": correlation}, api.response_header_version(version)
+    )
+    return with_size(header + api.response.encode(body, version))
+
+
+def with_correlation(frame: bytes, correlation: int) -> bytes:
+    """Return a request with another correlation id."""
+    return frame[:8] + correlation.to_bytes(4, signed=True) + frame[12:]
+
+
+def names_in(api: Api, body: Message) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the transactional ids and the groups that a request names."""
+    ids: list[str] = []
+    groups: list[str] = []
+    _collect_names(api.request.fields, body, ids, groups)
+    if api.name == "FindCoordinator":
+        keys = body.get("CoordinatorKeys") or [body.get("Key")]
+        (ids if body.get("KeyType") == 1 else groups).extend(keys)
+    return tuple(dict.fromkeys(ids)), tuple(dict.fromkeys(groups))
+
+
+def _collect_names(fields: tuple[Field, ...], body: Message, ids: list[str], groups: list[str]) -> None:
+    for field in fields:
+        value = body.get(field.name)
+        if not value:
+            continue
+        if field.entity in ("transactionalId", "groupId"):
+            (ids if field.entity == "transactionalId" else groups).extend(
+                value if field.is_array else [value]
+            )
+        elif field.is_struct:
+            for each in value if field.is_array else (value,):
+                _collect_names(field.fields, each, ids, groups)

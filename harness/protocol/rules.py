@@ -1,0 +1,165 @@
+"""What a rule of the protocol proxy selects, and what it does with the messages that match.
+
+A rule is data: it comes from a fault, from `[[rule]]` in a file, from `--rule` or from `fencepost.rule(...)`, and it is
+stored in the schedule of the run.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+from harness.protocol.schemas import Direction, Message
+
+Scalar = str | int | float | bool | None
+
+
+class Action(StrEnum):
+    """What happens to a message that a rule matches."""
+
+    HOLD = (
+        "hold"  # keep a request, and deliver it at the release, even after its client's connection has ended
+    )
+    DELAY = "delay"  # deliver a request or a response later; everything behind it on its connection waits
+    DROP = "drop"  # never deliver a request or a response
+    DUPLICATE = (
+        "duplicate"  # deliver a request, and a copy of it at the release; the copy's response is dropped
+    )
+    SWAP = "swap"  # deliver a request after the next one of its kind
+    ERROR = "error"  # answer with an error code
+    CLOSE = "close"  # close the client's connection
+    EDIT = "edit"  # change fields
+
+
+class ClientConnection(StrEnum):
+    """What a client sees while its request is held or after it was dropped."""
+
+    RESET = "reset"  # its connection is closed at once
+    STALL = "stall"  # it gets no response, until its own time-out
+
+
+class When(StrEnum):
+    """When `error` and `close` act."""
+
+    INSTEAD = "instead"  # the broker never gets the request
+    AFTER = "after"  # the broker has carried the request out
+
+
+@dataclass(frozen=True)
+class Selector:
+    """Selects messages. A field that is None selects all. Names may have the wildcards `*` and `?`."""
+
+    api: str  # Kafka's name: EndTxn
+    message: Direction = "request"
+    client_id: str | None = None
+    transactional_id: str | None = None
+    group: str | None = None
+    error: str | None = None  # of a response: the name of an error that it has, or NONE
+    fields: Mapping[str, Scalar] = field(default_factory=dict)  # by path: {"Committed": False}
+
+    def matches(self, frame: "Frame") -> bool:
+        """Return whether this message is selected."""
+        return (
+            self.api == frame.api
+            and self.message == frame.message
+            and _fits(self.client_id, (frame.client_id,))
+            and _fits(self.transactional_id, frame.transactional_ids)
+            and _fits(self.group, frame.groups)
+            and (self.error is None or self.error in (frame.errors or ("NONE",)))
+            and all(wanted in values_at(frame.body, path) for path, wanted in self.fields.items())
+        )
+
+    def __str__(self) -> str:
+        """Describe it: `EndTxn requests of shop-1 with Committed = False`."""
+        names = [name for name in (self.transactional_id, self.group, self.client_id) if name is not None]
+        words = f"{self.api} {self.message}s" + (f" of {', '.join(names)}" if names else "")
+        facts = [f"{path} = {value}" for path, value in self.fields.items()]
+        facts += [f"error {self.error}"] if self.error is not None else []
+        return f"{words} with {', '.join(facts)}" if facts else words
+
+
+@dataclass(frozen=True)
+class Release:
+    """When a kept message is delivered: after each of `after` was seen, in this order, and then `after_s` later.
+
+    Without both it is delivered when the fault is healed. The last message of `after` waits until the broker has
+    answered the released one, so that the order is certain.
+    """
+
+    after: tuple[
+        Selector, ...
+    ] = ()  # of the same transactional id or group as the kept message, if that has one
+    after_s: float | None = None
+    on_command: bool = False  # only when the run says so, for example when the transaction log shows a state
+
+
+@dataclass(frozen=True)
+class ProtocolRule:
+    """One rule. Matching messages are counted from 1; the rule acts on those from `nth` on, `times` of them."""
+
+    name: str
+    select: Selector
+    action: Action
+    links: tuple[str, ...] = ()  # it acts only on messages of these links; empty: of all
+    nth: int = 1
+    times: int | None = 1  # None: on all
+    probability: float = 1.0  # decided by the run's seed
+    seed: int = 0
+    release: Release = Release()
+    holds_retries: bool = False  # of hold: act also on the client's retries of a message that it keeps
+    client: ClientConnection = ClientConnection.RESET  # of hold and drop
+    delay_s: float = 0.0  # of delay
+    error: str = ""  # of error: Kafka's name of the code
+    when: When = When.INSTEAD  # of error and close
+    set_fields: Mapping[str, Scalar] = field(default_factory=dict)  # of edit
+
+
+@dataclass
+class Frame:
+    """A decoded message with what rules select by."""
+
+    api: str
+    message: Direction
+    version: int
+    correlation: int
+    client_id: str | None
+    body: Message
+    link: str = ""
+    transactional_ids: tuple[str, ...] = ()  # of a response: those of its request
+    groups: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()  # of a response
+
+
+def _fits(pattern: str | None, names: tuple[str | None, ...]) -> bool:
+    return pattern is None or any(name is not None and fnmatchcase(name, pattern) for name in names)
+
+
+def values_at(body: Any, path: str) -> list[Any]:
+    """Return the values at a path such as `Topics.Partitions.PartitionIndex`. Lists on the way are searched."""
+    values = [body]
+    for name in path.split("."):
+        values = [
+            each[name]
+            for value in values
+            for each in (value if isinstance(value, list) else [value])
+            if isinstance(each, Mapping) and name in each
+        ]
+    return [each for value in values for each in (value if isinstance(value, list) else [value])]
+
+
+def with_values(body: Message, changes: Mapping[str, Scalar]) -> Message:
+    """Return the message with these values at these paths."""
+    for path, value in changes.items():
+        body = _with_value(body, path.split("."), value)
+    return body
+
+
+def _with_value(body: Any, path: list[str], value: Scalar) -> Any:
+    if isinstance(body, list):
+        return [_with_value(each, path, value) for each in body]
+    name, *rest = path
+    return {**body, name: _with_value(body[name], rest, value) if rest else value}
+
+
+ReleaseWord = Literal["release", "heal"]

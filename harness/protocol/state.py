@@ -1,0 +1,141 @@
+"""What all connections of the protocol proxy share: the schemas, the journal and the rules in force."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from harness.protocol.active import ActiveRule, Kept
+from harness.protocol.journal import ProxyJournal
+from harness.protocol.rules import Frame, ProtocolRule
+from harness.protocol.schemas import Schemas, UnknownMessage
+
+ALWAYS_DECODED = (
+    "InitProducerId",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "TxnOffsetCommit",
+    "EndTxn",
+    "WriteTxnMarkers",
+    "FindCoordinator",
+    "JoinGroup",
+    "SyncGroup",
+    "LeaveGroup",
+    "ConsumerGroupHeartbeat",
+    "OffsetCommit",
+    "ApiVersions",
+)
+"""The APIs whose requests are small and say who a client is. Others are decoded only if a rule names them."""
+_log = logging.getLogger("proxy")
+
+
+@dataclass(frozen=True)
+class ProxyRequest:
+    """A message of the run to the proxy. Exactly one field is set."""
+
+    add: ProtocolRule | None = None
+    remove: str | None = None  # the name of a rule: deliver what it keeps, and forget it
+    release: str | None = None  # the name of a rule: deliver what it keeps
+    status: str | None = None  # the name of a rule
+
+
+@dataclass(frozen=True)
+class RuleStatus:
+    """What a rule has done so far, in the reply to each message."""
+
+    matched: int = 0
+    acted: int = 0
+    kept: int = 0  # messages of which something may still come
+    words: tuple[str, ...] = ()  # what it did, in order
+    error: str = ""
+
+
+@dataclass
+class ProxyState:
+    """What all connections share."""
+
+    schemas: Schemas
+    journal: ProxyJournal
+    later: Callable[[float, Callable[[], None]], object]
+    """Does something after a time in seconds."""
+    rules: dict[str, ActiveRule] = field(default_factory=dict)
+    decoded_requests: frozenset[int] = frozenset()
+    decoded_responses: frozenset[int] = frozenset()
+    _number: int = 0
+    _reported: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._choose_decoded()
+
+    def next_number(self) -> int:
+        """Return the number of the next request."""
+        self._number += 1
+        return self._number
+
+    def api_name(self, key: int) -> str:
+        """Return the name of an API, or its key if it is not known."""
+        try:
+            return self.schemas.api(key).name
+        except UnknownMessage:
+            return str(key)
+
+    def report(self, message: str) -> None:
+        """Write to the log what went wrong, once for each message."""
+        if message not in self._reported:
+            self._reported.add(message)
+            _log.warning(message)
+
+    # Rules
+
+    def first_rule(self, frame: Frame) -> ActiveRule | None:
+        """Return the first rule that acts on a message, or None."""
+        return next((active for active in self.rules.values() if active.acts_on(frame)), None)
+
+    def passed(self, frame: Frame) -> None:
+        """Deliver the messages that change places with this one, which has passed."""
+        for active in self.rules.values():
+            if active.swaps and active.rule.select.matches(frame):
+                for kept in active.pending:
+                    if not kept.released and kept.frame is not frame:
+                        self.release(kept, f"after {frame.api} {frame.correlation} had passed")
+
+    def set_timer(self, kept: Kept) -> None:
+        """Release a message after a time, if its rule says no more than that."""
+        release = kept.rule.rule.release
+        if release.after_s is not None and not release.after:
+            self.later(release.after_s, lambda: self.release(kept, f"after {release.after_s:g} s"))
+
+    def release(self, kept: Kept, reason: str) -> None:
+        """Deliver a kept message, unless that was done."""
+        if kept.released or kept.done:
+            return
+        kept.released = True
+        kept.rule.note("released", kept.request, f"{kept.request} was delivered {reason}")
+        kept.message.deliver()
+
+    def answer(self, request: ProxyRequest) -> RuleStatus:
+        """Carry out a message of the run."""
+        if request.add is not None:
+            self.rules[request.add.name] = ActiveRule(request.add, self.journal)
+            self._choose_decoded()
+        name = (
+            (request.add.name if request.add else None) or request.remove or request.release or request.status
+        )
+        active = self.rules.get(name or "")
+        if active is None:
+            return RuleStatus(error=f"there is no rule {name}")
+        if request.remove is not None or request.release is not None:
+            reason = "at the heal" if request.remove is not None else "when the run asked for it"
+            for kept in active.pending:
+                self.release(kept, reason)
+        if request.remove is not None and not active.pending:
+            del self.rules[active.rule.name]
+            self._choose_decoded()
+        return RuleStatus(
+            active.matched, active.acted, len(active.pending), tuple(event.words for event in active.events)
+        )
+
+    def _choose_decoded(self) -> None:
+        names = {*ALWAYS_DECODED, *(api for active in self.rules.values() for api in active.apis)}
+        keys = {self.schemas.api(name).key for name in names if name in self.schemas.names}
+        self.decoded_requests = frozenset(keys)
+        self.decoded_responses = frozenset({*keys, self.schemas.api("Produce").key})

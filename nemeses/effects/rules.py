@@ -1,0 +1,100 @@
+"""Faults that are rules of the protocol proxy.
+
+A fault of this kind is its docstring, a function that makes the rule, and a call of `protocol_fault`.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from random import Random
+
+from harness.cluster import Ability
+from harness.common.errors import FaultFailed
+from harness.network import ApplyRule
+from harness.protocol.rules import ProtocolRule
+from harness.runner.nemesis import (
+    DrawnFault,
+    FaultContext,
+    FaultTargets,
+    InjectedFault,
+    Nemesis,
+    PlannedFault,
+    Resource,
+    Target,
+)
+from nemeses.aiming.targets import choose
+
+HOLD_S = 6.0
+"""How long a rule is in force."""
+
+
+@contextmanager
+def rule_in_force(
+    context: FaultContext, rule: ProtocolRule, kind: str = "client:w"
+) -> Iterator[InjectedFault]:
+    """Put a rule in force on all links of a kind. The fault acted if the rule acted on a message.
+
+    The proof is taken after the heal, when the brokers have answered the messages that the rule kept.
+    """
+    links = [link for link in context.cluster.network.links if link.startswith(kind)]
+    if not links:
+        raise FaultFailed(f"this cluster has no links {kind}*, so a rule cannot act on them")
+    effect = InjectedFault(target=str(rule.select))
+    effect.mark_injected()
+    with context.cluster.network.impose(links, ApplyRule(rule)) as in_force:
+        yield effect
+    effect.add_proof(in_force.evidence())
+    if not effect.acted:
+        effect.unmet_goals["rule"] = in_force.missing_proof
+
+
+def protocol_fault(
+    name: str,
+    words: tuple[str, str],
+    make_rule: Callable[[str, str], ProtocolRule],
+    *,
+    api: str,
+    error: str = "",
+    aimable: bool = True,
+    kind: str = "client:w",
+) -> Nemesis:
+    """Return a fault that puts a rule in force.
+
+    Args:
+        name: The name of the fault.
+        words: One line that says what it does, and what completes a sentence about its messages: "were lost".
+        make_rule: Makes the rule from the name of an API and of an error.
+        api: The API if the user chooses none.
+        error: The error if the user chooses none. Empty: the fault has none.
+        aimable: Whether the user may choose another API, and another error if the fault has one.
+        kind: How the names of the links begin on which it acts.
+    """
+
+    def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
+        choose(rng, targets.ids or targets.stages_with_unknown_ids, "a pipeline with a transactional id")
+        return DrawnFault(Target("api", api), {"api": api} | ({"error": error} if error else {}))
+
+    def rule(planned: PlannedFault) -> ProtocolRule:
+        made = make_rule(str(planned.parameters["api"]), str(planned.parameters.get("error", "")))
+        return replace(made, name=name)
+
+    @contextmanager
+    def inject(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
+        with rule_in_force(context, rule(planned), kind) as effect:
+            yield effect
+
+    return Nemesis(
+        name=name,
+        summary=words[0],
+        past_tense=words[1],
+        needs=frozenset({ApplyRule, *([Ability.PEER_LINKS] if kind.startswith("peer") else [])}),
+        occupies=lambda planned: frozenset({Resource.MESSAGES}),
+        hold_s=HOLD_S,
+        recovery_s=1.0,
+        draw=draw,
+        inject=inject,
+        by_default=False,
+        rule=rule,
+        api_aim=("api", "error") if error else ("api",) if aimable else (),
+        links=kind.partition(":")[0],
+    )

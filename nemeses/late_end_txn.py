@@ -1,0 +1,27 @@
+"""late-end-txn: hold the EndTxn of an aborted transaction until the next transaction of the producer has its outputs.
+
+The request outlives its connection: the client's retry ends the transaction, and the next one begins. Then the old
+request arrives, and Kafka takes it for the end of the new transaction (KAFKA-17754). Its outputs are aborted, but its
+offsets are committed afterwards. Clients that use transaction.version 2 (KIP-890) are protected by a new epoch for each
+transaction. librdkafka is not.
+"""
+
+from harness.protocol.rules import Action, ProtocolRule, Release, Selector
+from nemeses.effects.rules import protocol_fault
+
+
+def _make_rule(api: str, error: str) -> ProtocolRule:
+    release = Release(after=(Selector("EndTxn", "response"), Selector("AddOffsetsToTxn")))
+    return ProtocolRule("", Selector(api, fields={"Committed": False}), Action.HOLD, times=3, release=release)
+
+
+NEMESIS = protocol_fault(
+    "late-end-txn",
+    (
+        "deliver an EndTxn request after its transaction, while the next one is open (KAFKA-17754)",
+        "arrived late",
+    ),
+    _make_rule,
+    api="EndTxn",
+    aimable=False,
+)

@@ -1,0 +1,176 @@
+"""Schemas of a few messages, written as Kafka writes them, for tests that have no jar of Kafka."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from harness.protocol.schemas import Schemas
+
+
+def _string(name: str, versions: str = "0+", **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": "string", "versions": versions, **more}
+
+
+def _number(name: str, kind: str, versions: str = "0+", **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, "versions": versions, **more}
+
+
+ID = {"entityType": "transactionalId"}
+ERROR = _number("ErrorCode", "int16")
+THROTTLE = _number("ThrottleTimeMs", "int32")
+PARTITION = _number("Index", "int32")
+TOPIC = _string("Name", entityType="topicName")
+
+
+def _pair(key: int, name: str, fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a request with these fields, and a response with an error code."""
+    versions = {"validVersions": "0-5", "flexibleVersions": "3+"}
+    return [
+        {"apiKey": key, "type": "request", "name": f"{name}Request", "fields": fields, **versions},
+        {
+            "apiKey": key,
+            "type": "response",
+            "name": f"{name}Response",
+            "fields": [THROTTLE, ERROR],
+            **versions,
+        },
+    ]
+
+
+MESSAGES: list[dict[str, Any]] = [
+    {
+        "type": "header",
+        "name": "RequestHeader",
+        "validVersions": "1-2",
+        "flexibleVersions": "2+",
+        "fields": [
+            _number("RequestApiKey", "int16"),
+            _number("RequestApiVersion", "int16"),
+            _number("CorrelationId", "int32"),
+            _string("ClientId", "1+", nullableVersions="1+", flexibleVersions="none"),
+        ],
+    },
+    {
+        "type": "header",
+        "name": "ResponseHeader",
+        "validVersions": "0-1",
+        "flexibleVersions": "1+",
+        "fields": [_number("CorrelationId", "int32")],
+    },
+    {
+        "apiKey": 26,
+        "type": "request",
+        "name": "EndTxnRequest",
+        "validVersions": "0-5",
+        "flexibleVersions": "3+",
+        "fields": [
+            _string("TransactionalId", **ID),
+            _number("ProducerId", "int64"),
+            _number("ProducerEpoch", "int16"),
+            _number("Committed", "bool"),
+        ],
+    },
+    {
+        "apiKey": 26,
+        "type": "response",
+        "name": "EndTxnResponse",
+        "validVersions": "0-5",
+        "flexibleVersions": "3+",
+        "fields": [THROTTLE, ERROR],
+    },
+    {
+        "apiKey": 25,
+        "type": "request",
+        "name": "AddOffsetsToTxnRequest",
+        "validVersions": "0-4",
+        "flexibleVersions": "3+",
+        "fields": [_string("TransactionalId", **ID), _string("GroupId", entityType="groupId")],
+    },
+    {
+        "apiKey": 25,
+        "type": "response",
+        "name": "AddOffsetsToTxnResponse",
+        "validVersions": "0-4",
+        "flexibleVersions": "3+",
+        "fields": [THROTTLE, ERROR],
+    },
+    *_pair(24, "AddPartitionsToTxn", [_string("TransactionalId", **ID)]),
+    *_pair(27, "WriteTxnMarkers", [_number("ProducerId", "int64")]),
+    *_pair(
+        28, "TxnOffsetCommit", [_string("TransactionalId", **ID), _string("GroupId", entityType="groupId")]
+    ),
+    {
+        "apiKey": 0,
+        "type": "request",
+        "name": "ProduceRequest",
+        "validVersions": "3-13",
+        "flexibleVersions": "9+",
+        "fields": [
+            _string("TransactionalId", nullableVersions="0+", **ID),
+            _number("Acks", "int16"),
+            {
+                "name": "TopicData",
+                "type": "[]TopicProduceData",
+                "versions": "0+",
+                "fields": [
+                    TOPIC,
+                    {
+                        "name": "PartitionData",
+                        "type": "[]PartitionProduceData",
+                        "versions": "0+",
+                        "fields": [PARTITION, _number("Records", "records", nullableVersions="0+")],
+                    },
+                ],
+            },
+        ],
+    },
+    {
+        "apiKey": 0,
+        "type": "response",
+        "name": "ProduceResponse",
+        "validVersions": "3-13",
+        "flexibleVersions": "9+",
+        "fields": [
+            {
+                "name": "Responses",
+                "type": "[]TopicProduceResponse",
+                "versions": "0+",
+                "fields": [
+                    TOPIC,
+                    {
+                        "name": "PartitionResponses",
+                        "type": "[]PartitionProduceResponse",
+                        "versions": "0+",
+                        "fields": [PARTITION, ERROR, _number("BaseOffset", "int64")],
+                    },
+                ],
+            },
+            THROTTLE,
+            {
+                "name": "NodeEndpoints",
+                "type": "[]NodeEndpoint",
+                "versions": "10+",
+                "taggedVersions": "10+",
+                "tag": 0,
+                "fields": [_number("NodeId", "int32"), _string("Host"), _number("Port", "int32")],
+            },
+        ],
+    },
+]
+
+
+def make_jar(folder: Path) -> Path:
+    """Write these schemas as a jar of `kafka-clients` has them, comments included."""
+    jar = folder / "kafka-clients-0.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        for body in MESSAGES:
+            archive.writestr(
+                f"common/message/{body['name']}.json", "// A comment.\n" + json.dumps(body, indent=1)
+            )
+    return jar
+
+
+def small_schemas(folder: Path) -> Schemas:
+    """Return the schemas of EndTxn, AddOffsetsToTxn and Produce."""
+    return Schemas.of_jar(make_jar(folder))

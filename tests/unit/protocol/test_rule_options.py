@@ -1,0 +1,109 @@
+"""A rule is read from the command line or a file, and what is wrong with it is said in one sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.common.errors import UsageError
+from harness.protocol.errors import error_codes
+from harness.protocol.rule_options import parse_rule, possible_errors, read_rules, rule_of, rule_text
+from harness.protocol.rules import Action, Release, Selector, When
+from harness.protocol.schemas import Schemas
+from harness.settings.kinds import Rules
+from tests.support.protocol_schemas import small_schemas
+
+FILE = """
+[[rule]]
+who = { transactional_id = "shop-2" }
+api = "EndTxn"
+nth = 3
+action = "error"
+error = "NOT_COORDINATOR"
+when = "after"
+
+[[rule]]
+api = "EndTxn"
+fields = { Committed = false }
+action = "hold"
+release = { after = ["EndTxn response", "AddOffsetsToTxn"], after_s = 0.5 }
+"""
+
+
+@pytest.fixture
+def schemas(tmp_path: Path) -> Schemas:
+    return small_schemas(tmp_path)
+
+
+def test_a_file_and_the_command_line_give_the_same_rule(tmp_path: Path, schemas: Schemas) -> None:
+    file = tmp_path / "rules.toml"
+    file.write_text(FILE)
+    first, second = (rule_of(table, schemas=schemas).rule for table in read_rules(file))
+    assert first.select == Selector("EndTxn", transactional_id="shop-2")
+    assert (first.nth, first.action, first.error, first.when) == (
+        3,
+        Action.ERROR,
+        "NOT_COORDINATOR",
+        When.AFTER,
+    )
+    assert second.select == Selector("EndTxn", fields={"Committed": False})
+    assert second.release == Release((Selector("EndTxn", "response"), Selector("AddOffsetsToTxn")), 0.5)
+    for table in read_rules(file):
+        assert parse_rule(rule_text(table)) == table
+    assert Rules().accept("rule", str(file)) == tuple(map(rule_text, read_rules(file)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("drop", '"drop" is no NAME=VALUE'),
+        ("action=drop", "a rule needs api=NAME"),
+        ("api=EndTx,action=drop", 'no API "EndTx"; did you mean EndTxn'),
+        ("api=EndTxn,action=lose", 'action is "lose"; write one of hold, delay'),
+        ("api=EndTxn,action=error", "a rule with action=error needs error="),
+        ("api=EndTxn,action=delay", "a rule with action=delay needs delay_s="),
+        ("api=EndTxn,action=edit", "a rule with action=edit needs set.FIELD="),
+        ("api=EndTxn,action=error,error=NOT_COORDINATR", "did you mean NOT_COORDINATOR"),
+        (
+            "api=EndTxn,action=error,error=OFFSET_OUT_OF_RANGE",
+            "a broker never answers EndTxn with OFFSET_OUT_OF_RANGE",
+        ),
+        ("api=EndTxn,action=drop,fields.Comitted=true", "did you mean Committed"),
+        ("api=EndTxn,action=edit,set.NoSuch=1", "no field of EndTxnRequest"),
+        ("api=EndTxn,action=drop,nth=0", "nth is 0; write a whole number of at least 1"),
+        ("api=EndTxn,action=drop,times=1.5", "times is 1.5; write a whole number"),
+        ("api=EndTxn,action=drop,tims=2", "did you mean times"),
+        ("api=EndTxn,message=answer,action=drop", 'message is "answer"; write request or response'),
+        ("api=EndTxn,message=response,action=swap", "swap is for requests"),
+        ("api=EndTxn,action=hold,release.after=EndTxn answer", 'release.after is "EndTxn answer"'),
+        ("api=EndTxn,action=hold,release.after=EndTx", 'no API "EndTx"'),
+        ("api=EndTxn,action=drop,client=gone", 'client is "gone"; write one of reset, stall'),
+        ("api=EndTxn,action=drop,links=all", 'links is "all"; write client, or peer'),
+        ("api=EndTxn,action=drop,probability=2", "probability is 2"),
+    ],
+)
+def test_a_rule_that_is_wrong_gets_one_sentence(text: str, message: str, schemas: Schemas) -> None:
+    with pytest.raises(UsageError) as refused:
+        rule_of(parse_rule(text), schemas=schemas)
+    assert message in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "No such file"),
+        ("[[rule", "it is not TOML"),
+        ("rule = 3", "it has no [[rule]]"),
+        ("[[rule]]\napi = 'EndTxn'\naction = ['drop']", "action is ['drop']; write a text"),
+    ],
+)
+def test_a_file_that_is_wrong_gets_one_sentence(content: str | None, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "rules.toml"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(UsageError) as refused:
+        read_rules(file)
+    assert message in str(refused.value)
+
+
+def test_every_possible_error_is_an_error_of_kafka() -> None:
+    assert {error for errors in possible_errors().values() for error in errors} <= error_codes().keys()

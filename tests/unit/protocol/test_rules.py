@@ -1,0 +1,297 @@
+"""What each action of a rule does to the messages of a link."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.protocol.errors import error_codes
+from harness.protocol.rules import Action, ClientConnection, ProtocolRule, Release, Selector, When
+from tests.support.protocol_link import LinkUnderTest, ProxyUnderTest
+
+
+@pytest.fixture
+def proxy(tmp_path: Path) -> ProxyUnderTest:
+    return ProxyUnderTest(tmp_path)
+
+
+@pytest.fixture
+def link(proxy: ProxyUnderTest) -> LinkUnderTest:
+    return proxy.link()
+
+
+def rule(action: Action, api: str = "EndTxn", **fields: object) -> ProtocolRule:
+    message = fields.pop("message", "request")
+    return ProtocolRule("r", Selector(api, message), action, **fields)  # type: ignore[arg-type]
+
+
+def test_without_a_rule_every_byte_passes(link: LinkUnderTest) -> None:
+    requests = link.produce(1) + link.end_txn(2) + link.end_txn(3, version=4)
+    link.send(requests)
+    assert link.broker.written == requests
+    answers = link.response("Produce", 1) + link.response("EndTxn", 2)
+    link.answer(answers)
+    assert link.client.written == answers
+
+
+def test_a_held_request_is_delivered_after_its_client_has_gone(
+    proxy: ProxyUnderTest, link: LinkUnderTest
+) -> None:
+    proxy.add(rule(Action.HOLD))
+    link.send(link.end_txn(1))
+    assert link.client.closed and not link.broker.closed and not link.broker.take()
+    status = proxy.heal()
+    assert link.broker.take() == [link.end_txn(1)] and status.kept == 1
+    link.answer(link.response("EndTxn", 1, "INVALID_TXN_STATE"))
+    assert link.broker.closed and not link.client.take()
+    assert proxy.heal().words == (
+        "EndTxn of shop-1, correlation 1: held",
+        "EndTxn of shop-1, correlation 1 was delivered at the heal",
+        "EndTxn of shop-1, correlation 1 was answered INVALID_TXN_STATE",
+    )
+
+
+def test_the_message_that_releases_waits_for_the_answer(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
+    release = Release(after=(Selector("EndTxn", "response"), Selector("AddOffsetsToTxn")))
+    proxy.add(rule(Action.HOLD, release=release))
+    link.send(link.end_txn(1, commit=False))
+    second = proxy.link()
+    second.send(second.end_txn(1, commit=False))  # the retry of the client: it is not held
+    assert second.broker.take() == [second.end_txn(1, commit=False)]
+    second.send(second.add_offsets(2, own_id="other"))  # of another producer
+    second.answer(second.response("EndTxn", 1))
+    assert not link.broker.take()
+    second.broker.take()
+    second.send(second.add_offsets(3))
+    assert link.broker.take() == [link.end_txn(1, commit=False)] and not second.broker.take()
+    link.answer(link.response("EndTxn", 1))
+    assert second.broker.take() == [second.add_offsets(3)]
+
+
+def test_a_message_that_releases_waits_at_most_five_seconds(
+    proxy: ProxyUnderTest, link: LinkUnderTest
+) -> None:
+    proxy.add(rule(Action.HOLD, release=Release(after=(Selector("AddOffsetsToTxn"),))))
+    link.send(link.end_txn(1))
+    second = proxy.link()
+    second.send(second.add_offsets(1))
+    assert not second.broker.take()
+    proxy.wait(5.0)
+    assert second.broker.take() == [second.add_offsets(1)]
+
+
+def test_a_stalled_request_stops_its_connection_until_the_release(
+    proxy: ProxyUnderTest, link: LinkUnderTest
+) -> None:
+    proxy.add(rule(Action.HOLD, client=ClientConnection.STALL, release=Release(after_s=2.0)))
+    link.send(link.end_txn(1) + link.produce(2))
+    assert not link.client.closed and not link.broker.take()
+    proxy.wait(2.0)
+    assert link.broker.take() == [link.end_txn(1), link.produce(2)]
+    link.answer(link.response("EndTxn", 1))
+    assert link.client.take() == [link.response("EndTxn", 1)]
+
+
+def test_a_delayed_request_keeps_its_place(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
+    proxy.add(rule(Action.DELAY, delay_s=0.5))
+    link.send(link.end_txn(1) + link.produce(2))
+    proxy.wait(0.4)
+    assert not link.broker.take()
+    proxy.wait(0.2)
+    assert link.broker.take() == [link.end_txn(1), link.produce(2)]
+
+
+def test_a_delayed_response_keeps_its_place(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
+    proxy.add(rule(Action.DELAY, message="response", delay_s=0.5))
+    link.send(link.end_txn(1) + link.produce(2))
+    link.answer(link.response("EndTxn", 1) + link.response("Produce", 2))
+    assert not link.client.take()
+    proxy.wait(0.5)
+    assert link.client.take() == [link.response("EndTxn", 1), link.response("Produce", 2)]
+
+
+def test_a_dropped_request_never_arrives(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
+    proxy.add(rule(Action.DROP, client=ClientConnection.STALL))
+    link.send(link.end_txn(1) + link.produce(2))
+    assert link.broker.take() == [link.produce(2)] and not link.client.closed
+    link.answer(link.response("Produce", 2))
+    assert link.client.take() == [link.response("Produce", 2)]
+
+
+def test_a_dropped_response_leaves_the_request_carried_out(
+    proxy: ProxyUnderTest, link: LinkUnderTest
+) -> None:
+    proxy.add(rule(Action.DROP, message="response", client=ClientConnection.STALL))
+    link.send(link.end_txn(1) + link.produce(2))
+    link.answer(link.response("EndTxn", 1) + link.response("Produce", 2))
+    assert link.client.take() == [link.response("Produce", 2)]
+    assert proxy.status().words == (
+        "EndTxn of shop-1, correlation 1 was answered NONE, and its client never knew",
+    )
+
+
+def test_a_copy_is_answered_to_nobody(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
+    proxy.add(rule(Action.DUPLICATE, release=Release(after_s=0.0)))
+    link.send(link.end_txn(1))
+    proxy.wait(0.0)
+    original, copy = link.broker.take()
+    assert original == link.end_txn(1) and copy[12:] == original[12:] and copy[8:12] != original[8:12]
+    own = int.from_bytes(copy[8:12])
+    link.answer(link.response("EndTxn", 1) + link.response("EndTxn", own, "INVALID_TXN_STATE"))
+    assert link.client.take() == [link.response("EndTxn", 1)]
+    assert proxy.status().words[-1].endswith("was answered INVALID_TXN_STATE")
+
+
+def test_two_requests_of_one_connection_change_places(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
+    proxy.add(rule(Action.SWAP, api="Produce"))
+    first, second = link.produce(1, size=11), link.produce(2, size=12)
+    link.send(first + second)
+    assert link.broker.take() == [second, first]
+    link.answer(link.response("Produce", 2) + link.response("Produce", 1))
+    assert link.client.take() == [link.response("Produce", 1), link.response("Produce", 2)]
+
+
+def test_two_requests_of_two_connections_change_places(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
+    proxy.add(rule(Action.SWAP))
+    other = proxy.link()
+    link.send(link.end_txn(1))
+    other.send(other.end_txn(1, own_id="shop-2"))
+    assert other.broker.take() and link.broker.take() == [link.end_txn(1)]
+
+
+def test_an_error_instead_of_the_request(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
+    proxy.add(rule(Action.ERROR, error="NOT_COORDINATOR"))
+    link.send(link.produce(1) + link.end_txn(2) + link.produce(3))
+    assert link.broker.take() == [link.produce(1), link.produce(3)]
+    link.answer(link.response("Produce", 1))
+    produced, refused = link.client.take()  # in the order of the requests
+    assert produced == link.response("Produce", 1)
+    assert link.error_of(refused) == error_codes()["NOT_COORDINATOR"]
+
+
+def test_an_error_after_the_request_was_carried_out(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
+    proxy.add(rule(Action.ERROR, api="Produce", error="NOT_ENOUGH_REPLICAS", when=When.AFTER))
+    link.send(link.produce(1))
+    assert link.broker.take() == [link.produce(1)]
+    link.answer(link.response("Produce", 1))
+    (answer,) = link.client.take()
+    assert link.error_of(answer, "Produce", 10) == error_codes()["NOT_ENOUGH_REPLICAS"]
+    assert proxy.status().words == (
+        "Produce of shop-1, correlation 1 was answered NONE, and its client got NOT_ENOUGH_REPLICAS",
+    )
+
+
+@pytest.mark.parametrize("when", When)
+def test_a_connection_is_closed_before_or_after_the_request(
+    proxy: ProxyUnderTest, link: LinkUnderTest, when: When
+) -> None:
+    proxy.add(rule(Action.CLOSE, when=when))
+    link.send(link.end_txn(1))
+    assert link.client.closed and link.broker.take() == ([link.end_txn(1)] if when is When.AFTER else [])
+    assert link.broker.closed is (when is When.INSTEAD)
+    link.answer(link.response("EndTxn", 1))
+    assert link.broker.closed and not link.client.take()
+
+
+def test_a_field_of_a_request_is_changed(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
+    proxy.add(rule(Action.EDIT, set_fields={"ProducerEpoch": 9, "Committed": False}))
+    link.send(link.end_txn(1))
+    (changed,) = link.broker.take()
+    assert changed[-3:] == b"\x00\x09\x00" and changed[:-3] == link.end_txn(1)[:-3]
+
+
+def test_only_the_nth_and_the_following_are_taken(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
+    proxy.add(rule(Action.DROP, nth=2, times=2, client=ClientConnection.STALL))
+    link.send(b"".join(link.end_txn(number) for number in range(1, 6)))
+    assert link.broker.take() == [link.end_txn(1), link.end_txn(4), link.end_txn(5)]
+    assert (proxy.status().matched, proxy.status().acted) == (5, 2)
+
+
+@pytest.mark.parametrize(
+    ("select", "taken"),
+    [
+        (Selector("EndTxn"), True),
+        (Selector("Produce"), False),
+        (Selector("EndTxn", "response"), False),
+        (Selector("EndTxn", transactional_id="shop-*"), True),
+        (Selector("EndTxn", transactional_id="shop-2"), False),
+        (Selector("EndTxn", client_id="client"), True),
+        (Selector("EndTxn", client_id="other"), False),
+        (Selector("EndTxn", group="g"), False),
+        (Selector("EndTxn", fields={"Committed": True}), True),
+        (Selector("EndTxn", fields={"Committed": False}), False),
+        (Selector("EndTxn", fields={"NoSuchField": False}), False),
+    ],
+)
+def test_a_selector_takes_what_it_names(
+    proxy: ProxyUnderTest, link: LinkUnderTest, select: Selector, taken: bool
+) -> None:
+    proxy.add(ProtocolRule("r", select, Action.DROP, client=ClientConnection.STALL))
+    link.send(link.end_txn(1))
+    assert (not link.broker.take()) is taken
+    assert proxy.status().acted == taken
+
+
+def test_the_random_choice_is_that_of_the_seed(proxy: ProxyUnderTest) -> None:
+    def passed(seed: int) -> list[bytes]:
+        proxy.add(rule(Action.DROP, probability=0.5, seed=seed, times=None, client=ClientConnection.STALL))
+        link = proxy.link()
+        link.send(b"".join(link.end_txn(number) for number in range(40)))
+        return link.broker.take()
+
+    assert passed(1) == passed(1) != passed(2)
+    assert 5 < len(passed(1)) < 35
+
+
+def test_a_rule_acts_only_on_its_links(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
+    other = proxy.link()
+    proxy.add(rule(Action.DROP, times=None, client=ClientConnection.STALL, links=(other.connection.link,)))
+    link.send(link.end_txn(1))
+    other.send(other.end_txn(1))
+    assert link.broker.take() and not other.broker.take()
+
+
+def test_a_broker_that_closes_the_connection_is_noted(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
+    proxy.add(rule(Action.HOLD))
+    link.send(link.end_txn(1))
+    link.connection.broker.connection_lost(None)
+    assert proxy.status().words[-1] == (
+        "EndTxn of shop-1, correlation 1: the broker closed the connection before it answered"
+    )
+    assert proxy.heal().kept == 0
+
+
+def test_what_cannot_be_decoded_passes_unchanged(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
+    proxy.add(rule(Action.DROP))
+    damaged = link.end_txn(1)[:-3]
+    damaged = (len(damaged) - 4).to_bytes(4) + damaged[4:]
+    link.send(
+        damaged
+        + link.request(
+            "EndTxn", 1, 2, {"TransactionalId": "x", "ProducerId": 1, "ProducerEpoch": 1, "Committed": True}
+        ).replace(b"\x00\x1a\x00\x01", b"\x00\x1a\x00\x63", 1)
+    )
+    assert len(link.broker.take()) == 2 and proxy.status().acted == 0
+
+
+def test_a_produce_without_acknowledgement_gets_no_response(
+    proxy: ProxyUnderTest, link: LinkUnderTest
+) -> None:
+    link.send(link.produce(1, acks=0) + link.end_txn(2))
+    link.answer(link.response("EndTxn", 2))
+    assert link.client.take() == [link.response("EndTxn", 2)]
+
+
+def test_the_journal_has_each_request_with_its_times_and_no_body(
+    proxy: ProxyUnderTest, link: LinkUnderTest
+) -> None:
+    proxy.add(rule(Action.DROP, message="response", client=ClientConnection.STALL))
+    link.send(link.produce(1) + link.end_txn(2))
+    link.answer(link.response("Produce", 1, "NOT_ENOUGH_REPLICAS") + link.response("EndTxn", 2))
+    proxy.state.journal.flush()
+    lines = [json.loads(line) for line in proxy.journal_file.read_text().splitlines()]
+    produce, end = (line["request"] for line in lines if "request" in line)
+    assert produce["transactional_ids"] == ["shop-1"] and produce["errors"] == ["NOT_ENOUGH_REPLICAS"]
+    assert produce["seen_ns"] <= produce["delivered_ns"] <= produce["answered_ns"] <= produce["returned_ns"]
+    assert end["answered_ns"] and end["returned_ns"] is None and end["rule"] == "r"
+    assert b"rrrrrrrrrr" not in proxy.journal_file.read_bytes()
