@@ -172,7 +172,7 @@ def ready(folder: Path, rounds: int = 3) -> None:
     test = plan_run(Options(seed=1), SHOP, Schedule(), folder)
     times = []
     for n in range(rounds):
-        spec = ClusterSpec(endpoints=("aside", *test.worker_endpoints))
+        spec = ClusterSpec(endpoints=("harness-clients", *test.worker_endpoints))
         began_s = time.monotonic()
         with (
             Supervisor() as supervisor,

@@ -13,9 +13,9 @@ from harness.model.vocabulary import WorkerStep
 from harness.network import Cut
 from harness.network.links import client_link
 from harness.processes.control_line import Command
-from harness.runner.member import RunProcess
 from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
 from harness.runner.occupied import uses_brokers_and_workers
+from harness.runner.run_process import RunProcess
 from nemeses.aiming.targets import any_txn_coordinator, stages_of
 from nemeses.effects.cuts import prove_cut
 

@@ -15,7 +15,6 @@ from random import Random
 from harness.common.errors import StartFailed, WaitTimeout, in_words
 from harness.network import LinkMeter
 from harness.network.links import client_links_by_broker
-from harness.runner.member import RunProcess
 from harness.runner.nemesis import (
     DrawnFault,
     FaultContext,
@@ -25,6 +24,7 @@ from harness.runner.nemesis import (
     NotForThisPipeline,
     PlannedFault,
 )
+from harness.runner.run_process import RunProcess
 from nemeses.aiming.observed_ids import find_member_ids
 from nemeses.effects.instances import (
     EXTRA_NEEDS,

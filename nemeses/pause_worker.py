@@ -12,7 +12,6 @@ from harness.common.errors import WaitTimeout
 from harness.model.vocabulary import OffsetTracking, WorkerStep
 from harness.processes.control_line import Claims, Command, Counts
 from harness.record.naming import split_partition
-from harness.runner.member import RunProcess
 from harness.runner.nemesis import (
     DrawnFault,
     FaultContext,
@@ -22,6 +21,7 @@ from harness.runner.nemesis import (
     PlannedFault,
 )
 from harness.runner.occupied import uses_workers
+from harness.runner.run_process import RunProcess
 from nemeses.aiming.targets import any_worker, worker_in_role
 
 STEP_TIMEOUT_S = 45.0

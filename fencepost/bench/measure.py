@@ -21,8 +21,8 @@ from harness.processes.program import Program
 from harness.processes.spawn import Supervisor
 from harness.processes.specs import ClientSpec, JvmSpec, ObserverSpec
 from harness.runner.interrupt import Interrupt
-from harness.runner.member import RunProcess
 from harness.runner.processes import Processes, RunClock
+from harness.runner.run_process import RunProcess
 from workloads.loop.program import PythonProgram
 
 PROCESS = "fencepost.bench.process"

@@ -32,7 +32,7 @@ from harness.processes.spawn import Supervisor
 from harness.processes.specs import JvmSpec
 from harness.record import run_tables as store
 from harness.runner.interrupt import Interrupt, InterruptPhase
-from harness.runner.processes import OBSERVER_ENDPOINT
+from harness.runner.processes import HARNESS_ENDPOINT
 from harness.runner.progress import Progress
 from harness.settings.options import Options
 from reports.html.bench import draw
@@ -170,7 +170,7 @@ def _line(measurement: Measurement) -> str:
 def _spec(options: Options) -> ClusterSpec:
     return ClusterSpec(
         brokers=options.brokers,
-        endpoints=(OBSERVER_ENDPOINT,),
+        endpoints=(HARNESS_ENDPOINT,),
         kafka=options.kafka,
         settings={**RETENTION, **options.settings},
         heap_mb=options.heap_mb,

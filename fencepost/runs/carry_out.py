@@ -44,7 +44,7 @@ from harness.runner.clients_seen import record_clients
 from harness.runner.end_markers import OffsetEndMarkers, SentinelEndMarkers
 from harness.runner.final_state import FinalState
 from harness.runner.interrupt import Interrupt, InterruptPhase
-from harness.runner.processes import OBSERVER_ENDPOINT, RunClock
+from harness.runner.processes import HARNESS_ENDPOINT, RunClock
 from harness.runner.progress import Progress
 from harness.runner.run import EarlyStart, RunPlan, RunResources, perform
 from harness.runner.run_log import RunLog
@@ -241,7 +241,7 @@ def _cluster_of(options: Options, run_plan: RunPlan, tag: str) -> ClusterSpec:
     """The cluster that the options describe, with a listener for each client endpoint."""
     return ClusterSpec(
         brokers=options.brokers,
-        endpoints=(OBSERVER_ENDPOINT, *run_plan.worker_endpoints),
+        endpoints=(HARNESS_ENDPOINT, *run_plan.worker_endpoints),
         kafka=options.kafka,
         settings=options.settings,
         heap_mb=options.heap_mb,

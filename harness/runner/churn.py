@@ -20,8 +20,8 @@ from harness.model.vocabulary import Outcome
 from harness.record.events import Assigned, Completed, Event, Invoked, JournalBegan, NotAnEvent, parse
 from harness.record.journal import Journal
 from harness.results.membership_changes import MembershipChange
-from harness.runner.member import STOP_TIMEOUT_S, RunProcess
 from harness.runner.processes import Processes
+from harness.runner.run_process import STOP_TIMEOUT_S, RunProcess
 
 LEAD_S = 3.0
 """Time before the first fault or change, so that transactions are in progress."""
@@ -192,9 +192,9 @@ class Churn:
         report = ChangeReport(change, self._now_s(), 0.0)
         self.reports.append(report)
         if change.joins is not None:
-            joiner = self.processes.start_worker(change.stage, change.joins)
-            self.processes.await_ready([joiner])
-            report.joined = joiner.journal
+            joining_worker = self.processes.start_worker(change.stage, change.joins)
+            self.processes.await_ready([joining_worker])
+            report.joined = joining_worker.journal
         if change.leaves is not None:
             try:
                 self._leave(report, change.stage, change.leaves)
@@ -215,11 +215,13 @@ class Churn:
         def leaving_worker() -> RunProcess | None:
             return self.processes.ask_to_leave(stage, worker)
 
-        member = wait_for(leaving_worker, f"{worker} to be free to leave", FREE_TIMEOUT_S, every_s=0.1)
-        report.left = member.journal
-        status = member.child.wait(STOP_TIMEOUT_S)
+        worker_process = wait_for(
+            leaving_worker, f"{worker} to be free to leave", FREE_TIMEOUT_S, every_s=0.1
+        )
+        report.left = worker_process.journal
+        status = worker_process.child.wait(STOP_TIMEOUT_S)
         if status:
-            report.why = f"{member.journal} did not end cleanly: exit status {status}"
+            report.why = f"{worker_process.journal} did not end cleanly: exit status {status}"
 
     def _now_s(self) -> float:
         return self.journal.now_ns() / 1e9

@@ -16,8 +16,8 @@ from harness.model.pipeline import TopicPartition
 from harness.model.promises import FINAL_JOURNAL, STORE_READER
 from harness.model.vocabulary import Isolation
 from harness.processes.specs import FinalReaderSpec, ReaderSpec, TableReaderSpec
-from harness.runner.member import RunProcess
 from harness.runner.processes import Processes, unexpected_end
+from harness.runner.run_process import RunProcess
 
 MANY_RECORDS = 200_000
 """With at least this many records, one more reader saves more time than its start costs (1 s)."""
@@ -61,7 +61,7 @@ def read_all(
         wait_while_progressing(
             # This is a list and not a generator, so that `done` is called on each reader and restarts it.
             lambda: not [reader for reader in readers if not reader.done()],
-            lambda: [(reader.starts, reader.member.status.records_read) for reader in readers],
+            lambda: [(reader.starts, reader.process.status.records_read) for reader in readers],
             "the final readers to read every partition to its end",
             stall_timeout_s,
             every_s=every_s,
@@ -69,7 +69,7 @@ def read_all(
         )
     except FencepostError:
         # A reader that is stopped writes the end of its read. The checkers use that.
-        processes.stop([reader.member for reader in readers])
+        processes.stop([reader.process for reader in readers])
         raise
     for reader in readers:
         if reader.failed:
@@ -110,28 +110,28 @@ class _Reader:
         self._processes = processes
         self._start = partial(processes.start_harness_process, journal, "harness", task)
         self.starts = 1
-        self.member: RunProcess = self._start()
+        self.process: RunProcess = self._start()
 
     def done(self) -> bool:
         """Return whether the reader has finished or failed too often. If it failed, start it again."""
-        if self.member.alive:
+        if self.process.alive:
             return False
-        if self.member.child.poll() == 0 or self.failed:
+        if self.process.child.poll() == 0 or self.failed:
             return True
         message = f"{self.describe_end()}; it was started again"
-        self._processes.unexpected_ends.append(unexpected_end(self.member.journal, message))
+        self._processes.unexpected_ends.append(unexpected_end(self.process.journal, message))
         self.starts += 1
-        self.member = self._start()
+        self.process = self._start()
         return False
 
     @property
     def failed(self) -> bool:
         """True if the last permitted start has failed."""
-        return self.starts == MAX_STARTS and self.member.child.poll() not in (0, None)
+        return self.starts == MAX_STARTS and self.process.child.poll() not in (0, None)
 
     def describe_end(self) -> str:
-        ending, output = self.member.child.ending(), self.member.last_output()
-        return f"{self.member.journal}: {ending}: {output}"
+        ending, output = self.process.child.ending(), self.process.last_output()
+        return f"{self.process.journal}: {ending}: {output}"
 
     def __str__(self) -> str:
-        return f"{self.member.journal} has read {self.member.status.records_read} records"
+        return f"{self.process.journal} has read {self.process.status.records_read} records"

@@ -103,36 +103,36 @@ class FaultInjector:
         start_ns = self._journal.now_ns()
         called_ns = time.monotonic_ns()
         self.state.active[number] = fault.fault
-        effect = InjectedFault(str(fault.target))
+        injected = InjectedFault(str(fault.target))
         end_ns: int | None = None
         try:
-            with nemesis.inject(self._context, fault) as effect:
+            with nemesis.inject(self._context, fault) as injected:
                 elapsed_s = (self._journal.now_ns() - start_ns) / 1e9
                 self._stop.wait(max(0.0, fault.hold_s - elapsed_s))
             end_ns = self._journal.now_ns()
         finally:
-            proof = "; ".join(effect.proof)
+            proof = "; ".join(injected.proof)
             missing_proof = next(
-                iter(effect.unmet_goals.values()), "no evidence shows that the fault had an effect"
+                iter(injected.unmet_goals.values()), "no evidence shows that the fault had an effect"
             )
-            evidence = proof if effect.acted else missing_proof
+            evidence = proof if injected.acted else missing_proof
             outcome = Outcome.OK if end_ns is not None else Outcome.INFO
             with self.journal_lock:
                 self._journal.write(
-                    Completed(outcome, fault.fault, -1, op, target=effect.target, evidence=evidence)
+                    Completed(outcome, fault.fault, -1, op, target=injected.target, evidence=evidence)
                 )
             end_s = round(end_ns / 1e9, 3) if end_ns is not None else None
-            waited_ns = effect.injected_ns - called_ns if effect.injected_ns is not None else 0
+            waited_ns = injected.injected_ns - called_ns if injected.injected_ns is not None else 0
             self.state.reports.append(
                 FaultReport(
                     fault=fault.fault,
-                    target=effect.target,
+                    target=injected.target,
                     start_s=round((start_ns + waited_ns) / 1e9, 3),
                     end_s=end_s,
-                    acted=effect.acted,
+                    acted=injected.acted,
                     evidence=evidence,
-                    struck=effect.describe(nemesis.past_tense),
-                    details=effect.details,
+                    struck=injected.describe(nemesis.past_tense),
+                    details=injected.details,
                 )
             )
-            self.state.unmet_goals.update(effect.unmet_goals)
+            self.state.unmet_goals.update(injected.unmet_goals)

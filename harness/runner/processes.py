@@ -30,7 +30,7 @@ from harness.processes.specs import (
     WorkerSpec,
 )
 from harness.results.reasons import Reason, ReasonCode
-from harness.runner.member import RunProcess, describe_not_ready, is_ready
+from harness.runner.run_process import RunProcess, describe_not_ready, is_ready
 
 START_TIMEOUT_S = 60.0
 MAX_UNEXPECTED_ENDS = 20
@@ -38,7 +38,7 @@ MAX_UNEXPECTED_ENDS = 20
 MAX_EXITS = 8
 """If one instance of a custom pipeline ends by itself this many times, the run ends. A few ends are legal: for example,
 a program may exit because it was fenced."""
-OBSERVER_ENDPOINT = "aside"
+HARNESS_ENDPOINT = "harness-clients"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Processes:
         stages: Sequence[StageSpec],
         programs: Mapping[str, Program],
         harness_program: Program,
-        members_of: Callable[[str], tuple[str, ...] | None] = lambda group: (),
+        group_members: Callable[[str], tuple[str, ...] | None] = lambda group: (),
     ) -> None:
         self._supervisor = supervisor
         self.folder = folder
@@ -77,10 +77,10 @@ class Processes:
         self._stages = {stage.name: stage for stage in stages}
         self._programs = programs  # by stage
         self._harness_program = harness_program  # of the feeder, the observer and the final readers
-        self._members_of = members_of  # the members of a group; None while it is not stable
+        self._group_members = group_members  # the members of a group; None while it is not stable
         self._lock = threading.RLock()
         self._incarnations: dict[str, int] = {}
-        self.members: list[RunProcess] = []
+        self.all_processes: list[RunProcess] = []
         self.unexpected_ends: list[Reason] = []
         (folder / "journals").mkdir(exist_ok=True)
         (folder / "workers").mkdir(exist_ok=True)
@@ -92,10 +92,10 @@ class Processes:
 
         Raises `StartFailed` if no endpoint is free.
         """
-        with self._lock:  # until the process is a member, so that no other worker gets the same endpoint
+        with self._lock:  # until the process is in the list, so that no other worker gets the same endpoint
             incarnation = self._incarnations.get(worker, 0)
             self._incarnations[worker] = incarnation + 1
-            used = {member.endpoint for member in self.members if member.alive}
+            used = {process.endpoint for process in self.all_processes if process.alive}
             endpoint = next((endpoint for endpoint in self._worker_endpoints if endpoint not in used), None)
             if endpoint is None:
                 raise StartFailed(f"no client endpoint is free for {worker}: {len(used)} are in use")
@@ -138,25 +138,25 @@ class Processes:
         if rules is not None:
             run_end.close()
         channel = run_end if rules is None else None
-        member = RunProcess(journal, task.role, endpoint, child, channel, spec.worker, rules=rules)
+        process = RunProcess(journal, task.role, endpoint, child, channel, spec.worker, rules=rules)
         with self._lock:
-            self.members.append(member)
+            self.all_processes.append(process)
         if channel is not None:
-            member.listener = threading.Thread(
-                target=self._read_reports, args=(member, channel), name=f"reports of {journal}", daemon=True
+            process.listener = threading.Thread(
+                target=self._read_reports, args=(process, channel), name=f"reports of {journal}", daemon=True
             )
-            member.listener.start()
-        return member
+            process.listener.start()
+        return process
 
     @staticmethod
-    def _read_reports(member: RunProcess, channel: socket.socket) -> None:
+    def _read_reports(process: RunProcess, channel: socket.socket) -> None:
         """Read the reports of a process until it ends or is killed."""
         with suppress(ConnectionResetError), channel.makefile("rb") as lines:
             for line in lines:
-                member.status.update(Report.parse(line))
+                process.status.update(Report.parse(line))
 
     def await_ready(
-        self, members: Sequence[RunProcess], report_wait: Callable[[str], None] | None = None
+        self, processes: Sequence[RunProcess], report_wait: Callable[[str], None] | None = None
     ) -> None:
         """Wait until each process is ready.
 
@@ -168,40 +168,40 @@ class Processes:
         """
 
         def ready() -> bool:
-            for member in members:
-                if not member.alive and not member.status.ready:
-                    raise StartFailed(f"{member.journal} ended while it started: {member.last_output()}")
-            return self._all_ready(members)
+            for process in processes:
+                if not process.alive and not process.status.ready:
+                    raise StartFailed(f"{process.journal} ended while it started: {process.last_output()}")
+            return self._all_ready(processes)
 
         def not_ready() -> str:
             workers = self.workers()
             return "; ".join(
-                describe_not_ready(member, self._members_of, workers)
-                for member in members
-                if not member.status.ready
+                describe_not_ready(process, self._group_members, workers)
+                for process in processes
+                if not process.status.ready
             )
 
-        within_s = max((m.rules.ready_within_s for m in members if m.rules), default=START_TIMEOUT_S)
+        within_s = max((m.rules.ready_within_s for m in processes if m.rules), default=START_TIMEOUT_S)
         wait_for(ready, "all processes to be ready", within_s, last_seen=not_ready, report_wait=report_wait)
 
-    def _all_ready(self, members: Sequence[RunProcess]) -> bool:
+    def _all_ready(self, processes: Sequence[RunProcess]) -> bool:
         """Return whether all processes are ready. Set `ready` of instances that `is_ready` finds ready."""
-        for member in members:
-            if not member.status.ready and is_ready(member, self._members_of, self.workers()):
-                member.status.ready = True
-        return all(member.status.ready for member in members)
+        for process in processes:
+            if not process.status.ready and is_ready(process, self._group_members, self.workers()):
+                process.status.ready = True
+        return all(process.status.ready for process in processes)
 
     # -- state ------------------------------------------------------------------------------
 
     def workers(self, stage: str | None = None) -> list[RunProcess]:
         """Return the live workers, except those that were replaced or asked to end."""
         return [
-            member
-            for member in self.members
-            if member.role is Role.WORKER
-            and member.alive
-            and not member.expected_to_end
-            and stage in (None, member.stage)
+            process
+            for process in self.all_processes
+            if process.role is Role.WORKER
+            and process.alive
+            and not process.expected_to_end
+            and stage in (None, process.stage)
         ]
 
     def is_starting(self, stage: str) -> bool:
@@ -210,17 +210,21 @@ class Processes:
 
     def counts(self) -> Counts:
         """Return the sum of the counts of all workers, including those that have ended."""
-        return sum((member.status.counts for member in list(self.members)), Counts())
+        return sum((process.status.counts for process in list(self.all_processes)), Counts())
 
     def unread(self) -> list[tuple[str, int]]:
         """Return (journal, number of unread partitions) of each worker that did not read every partition to its end."""
-        return [(member.journal, member.status.unread) for member in self.members if member.status.unread]
+        return [
+            (process.journal, process.status.unread)
+            for process in self.all_processes
+            if process.status.unread
+        ]
 
     # -- faults -----------------------------------------------------------------------------
 
     def hold_at_step(
         self,
-        member: RunProcess,
+        process: RunProcess,
         step: WorkerStep,
         timeout_s: float,
         intended_end: str | None = None,
@@ -230,7 +234,7 @@ class Processes:
         """Let a worker run until it reaches a step, and hold it there.
 
         Args:
-            member: The worker.
+            process: The worker.
             step: The step.
             timeout_s: How long to wait for the worker, in seconds.
             intended_end: Hold it only in a transaction with this intended end: `commit` or `abort`. None: in any.
@@ -243,93 +247,93 @@ class Processes:
             WaitTimeout: The worker did not reach the step, because it has nothing to do or has ended.
         """
         with self._lock:
-            member.held_by_fault = True
-        member.status.step = None
-        member.send(Command(arm=step.value, intended_end=intended_end, go=resume))
-        awaited = f"{member.journal} to come to {step.value}"
+            process.held_by_fault = True
+        process.status.step = None
+        process.send(Command(arm=step.value, intended_end=intended_end, go=resume))
+        awaited = f"{process.journal} to come to {step.value}"
 
         def at() -> bool:
-            if not member.alive:
-                raise WaitTimeout(awaited, timeout_s, f"it ended: {member.last_output()}")
-            return member.status.step == step.value
+            if not process.alive:
+                raise WaitTimeout(awaited, timeout_s, f"it ended: {process.last_output()}")
+            return process.status.step == step.value
 
         try:
-            wait_for(at, awaited, timeout_s, last_seen=lambda: member.status)
+            wait_for(at, awaited, timeout_s, last_seen=lambda: process.status)
         except WaitTimeout:
-            member.send(Command(disarm=True, go=True))  # no fault waits for it there any more
+            process.send(Command(disarm=True, go=True))  # no fault waits for it there any more
             raise
-        return dict(member.status.claims)
+        return dict(process.status.claims)
 
     def ask_to_leave(self, stage: str, worker: str) -> RunProcess | None:
         """Ask a worker to end cleanly, and return it. Return None if it has ended or if a fault reserves it."""
         with self._lock:
             free = (m for m in self.workers(stage) if m.worker == worker and not m.held_by_fault)
-            member = next(free, None)
-            if member is not None:
-                member.expected_to_end = True
-        if member is not None:
-            member.send(Command(stop=True, go=True))
-        return member
+            process = next(free, None)
+            if process is not None:
+                process.expected_to_end = True
+        if process is not None:
+            process.send(Command(stop=True, go=True))
+        return process
 
-    def replace(self, member: RunProcess) -> RunProcess:
+    def replace(self, process: RunProcess) -> RunProcess:
         """Start the next incarnation of a worker that is dead or paused."""
-        assert member.stage is not None and member.worker is not None
-        member.expected_to_end = True
-        return self.start_worker(member.stage, member.worker)
+        assert process.stage is not None and process.worker is not None
+        process.expected_to_end = True
+        return self.start_worker(process.stage, process.worker)
 
     def replace_dead(self) -> None:
         """Replace workers that ended unexpectedly, and store the warnings. Raises `StartFailed` or `PipelineFailed`."""
-        for member in list(self.members):
-            if member.alive or member.expected_to_end:
+        for process in list(self.all_processes):
+            if process.alive or process.expected_to_end:
                 continue
-            message = f"{member.journal} ended unexpectedly: {member.last_output()}"
-            if member.role is Role.WORKER:
-                if member.journal not in [
+            message = f"{process.journal} ended unexpectedly: {process.last_output()}"
+            if process.role is Role.WORKER:
+                if process.journal not in [
                     end.subject for end in self.unexpected_ends
                 ]:  # one warning per process
-                    self.unexpected_ends.append(unexpected_end(member.journal, message))
-                self._check_exits(member, message)
-                self.replace(member)
-            elif member.role is Role.OBSERVER:
+                    self.unexpected_ends.append(unexpected_end(process.journal, message))
+                self._check_exits(process, message)
+                self.replace(process)
+            elif process.role is Role.OBSERVER:
                 raise StartFailed(message)
 
-    def _check_exits(self, member: RunProcess, message: str) -> None:
+    def _check_exits(self, process: RunProcess, message: str) -> None:
         """Raise if workers end unexpectedly again and again."""
-        if member.rules is None and len(self.unexpected_ends) > MAX_UNEXPECTED_ENDS:
+        if process.rules is None and len(self.unexpected_ends) > MAX_UNEXPECTED_ENDS:
             raise StartFailed(f"workers end unexpectedly again and again; the last one: {message}")
-        exits = sum(end.subject.startswith(f"{member.worker}.") for end in self.unexpected_ends)
-        if member.rules is not None and exits >= MAX_EXITS:
+        exits = sum(end.subject.startswith(f"{process.worker}.") for end in self.unexpected_ends)
+        if process.rules is not None and exits >= MAX_EXITS:
             raise PipelineFailed(
-                f"{member.worker} exited {exits} times; {member.child.ending()}, and its last output was: "
-                f"{member.last_output()}"
+                f"{process.worker} exited {exits} times; {process.child.ending()}, and its last output was: "
+                f"{process.last_output()}"
             )
 
     # -- stopping ---------------------------------------------------------------------------
 
     def stop(
-        self, members: Sequence[RunProcess], before_kill: Callable[[], None] = lambda: None
+        self, processes: Sequence[RunProcess], before_kill: Callable[[], None] = lambda: None
     ) -> list[RunProcess]:
         """Ask processes to end. Kill those that do not end in time, and return them.
 
         `before_kill` is called once before the first kill.
         """
-        for member in members:
-            member.expected_to_end = True
-            member.ask_to_stop()
+        for process in processes:
+            process.expected_to_end = True
+            process.ask_to_stop()
         start_s, unresponsive = time.monotonic(), []
-        for member in members:
+        for process in processes:
             try:
-                member.child.wait(max(0.0, start_s + member.stop_within_s - time.monotonic()))
+                process.child.wait(max(0.0, start_s + process.stop_within_s - time.monotonic()))
             except WaitTimeout:
-                unresponsive.append(member)
+                unresponsive.append(process)
         if unresponsive:
             before_kill()
-        for member in unresponsive:
-            member.child.kill()
-        for member in members:
-            member.await_listener()
+        for process in unresponsive:
+            process.child.kill()
+        for process in processes:
+            process.await_listener()
         return unresponsive
 
     def alive_in_roles(self, *roles: Role) -> Iterator[RunProcess]:
         """Return the live processes of these roles, including workers that were paused and replaced."""
-        return (member for member in list(self.members) if member.role in roles and member.alive)
+        return (process for process in list(self.all_processes) if process.role in roles and process.alive)

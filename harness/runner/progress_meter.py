@@ -38,10 +38,10 @@ class ProgressMeter:
         last_s, last_committed = self._last
         if now_s - last_s >= 1.0:
             self._last = (now_s, committed)
-        members = list(self._processes.members)
-        fed = max((member.status.inputs_acked for member in members), default=0)
+        processes = list(self._processes.all_processes)
+        fed = max((process.status.inputs_acked for process in processes), default=0)
         committed_inputs = sum(
-            member.status.counts.inputs for member in members if member.stage in self._first
+            process.status.counts.inputs for process in processes if process.stage in self._first
         )
         self._snapshot = ProgressSnapshot(
             elapsed_s=now_s - self._start_s,

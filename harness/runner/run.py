@@ -33,12 +33,12 @@ from harness.runner.end_markers import EndMarkers
 from harness.runner.final_state import DrainTimeouts, FinalState, quiesce
 from harness.runner.inject import FaultInjector
 from harness.runner.interrupt import Interrupt, InterruptPhase
-from harness.runner.member import RunProcess
 from harness.runner.nemesis import FaultContext, Nemesis, PlannedFault
-from harness.runner.processes import OBSERVER_ENDPOINT, Processes, RunClock
+from harness.runner.processes import HARNESS_ENDPOINT, Processes, RunClock
 from harness.runner.progress_meter import ProgressMeter
 from harness.runner.request_recording import RequestRecording
 from harness.runner.run_log import RunLog
+from harness.runner.run_process import RunProcess
 from harness.runner.slow_calls import explain_kill, update_slow_calls
 from harness.settings.options import Options
 
@@ -151,8 +151,8 @@ def _start_all(plan: RunPlan, processes: Processes, run_log: RunLog) -> RunProce
         for topic_partition in plan.pipeline.topic_partitions
         if topic_partition[0] in written_topics
     )
-    observer = processes.start_harness_process("observer-1", OBSERVER_ENDPOINT, ObserverSpec(observed))
-    feeder = processes.start_harness_process("feeder", OBSERVER_ENDPOINT, FeederSpec(plan.options.rate))
+    observer = processes.start_harness_process("observer-1", HARNESS_ENDPOINT, ObserverSpec(observed))
+    feeder = processes.start_harness_process("feeder", HARNESS_ENDPOINT, FeederSpec(plan.options.rate))
     workers: list[RunProcess] = []
     try:
         for stage, names in plan.workers.items():

@@ -9,9 +9,9 @@ from harness.common.errors import FencepostError
 from harness.model.pipeline import StageSpec
 from harness.model.vocabulary import Role
 from harness.results.reasons import Reason, ReasonCode
-from harness.runner.member import STOP_TIMEOUT_S, RunProcess
 from harness.runner.nemesis import FaultContext
 from harness.runner.run_log import RunLog, SlowCall
+from harness.runner.run_process import STOP_TIMEOUT_S, RunProcess
 
 GROUP_CALL = "send_offsets_to_transaction"
 
@@ -19,25 +19,25 @@ GROUP_CALL = "send_offsets_to_transaction"
 def update_slow_calls(context: FaultContext, run_log: RunLog) -> None:
     """Update the list of long calls from the reports of the workers, and show new ones."""
     now_s = run_log.now_s()
-    for member in list(context.processes.members):
-        since_ns = member.status.slow_call_since_ns
+    for process in list(context.processes.all_processes):
+        since_ns = process.status.slow_call_since_ns
         for slow_call in run_log.slow_calls:
-            ended = since_ns / 1e9 != slow_call.since_s or not member.alive
-            if slow_call.journal == member.journal and slow_call.until_s is None and ended:
+            ended = since_ns / 1e9 != slow_call.since_s or not process.alive
+            if slow_call.journal == process.journal and slow_call.until_s is None and ended:
                 slow_call.until_s = now_s
         known = any(
-            (slow_call.journal, slow_call.since_s) == (member.journal, since_ns / 1e9)
+            (slow_call.journal, slow_call.since_s) == (process.journal, since_ns / 1e9)
             for slow_call in run_log.slow_calls
         )
-        if since_ns and not known and member.role is Role.WORKER and member.alive:
+        if since_ns and not known and process.role is Role.WORKER and process.alive:
             slow_call = SlowCall(
-                member.journal, member.status.slow_call, since_ns / 1e9, _responder_clause(member, context)
+                process.journal, process.status.slow_call, since_ns / 1e9, _responder_clause(process, context)
             )
             run_log.slow_calls.append(slow_call)
             run_log.progress.say(slow_call.reason(now_s).text)
 
 
-def explain_kill(member: RunProcess, context: FaultContext, run_log: RunLog) -> Reason:
+def explain_kill(process: RunProcess, context: FaultContext, run_log: RunLog) -> Reason:
     """Return the reason for a process that had to be killed at the end.
 
     The reason names the call in which the process waited.
@@ -45,27 +45,27 @@ def explain_kill(member: RunProcess, context: FaultContext, run_log: RunLog) -> 
     slow_calls = [
         slow_call
         for slow_call in run_log.slow_calls
-        if slow_call.journal == member.journal and slow_call.until_s is None
+        if slow_call.journal == process.journal and slow_call.until_s is None
     ]
     if not slow_calls:
-        message = f"{member.journal} did not end within {STOP_TIMEOUT_S:g} s and was killed"
-        return Reason(ReasonCode.DID_NOT_END, message, member.journal)
+        message = f"{process.journal} did not end within {STOP_TIMEOUT_S:g} s and was killed"
+        return Reason(ReasonCode.DID_NOT_END, message, process.journal)
     (slow_call,) = slow_calls
     run_log.slow_calls.remove(slow_call)
-    slow_call.responder_clause = _responder_clause(member, context)  # the coordinator may have changed
+    slow_call.responder_clause = _responder_clause(process, context)  # the coordinator may have changed
     return slow_call.reason(run_log.now_s(), ", and was killed")
 
 
-def _responder_clause(member: RunProcess, context: FaultContext) -> str:
+def _responder_clause(process: RunProcess, context: FaultContext) -> str:
     """Return the end of a sentence that names the broker that should answer the worker's current call."""
-    stage = next((stage for stage in context.stages if stage.name == member.stage), None)
-    return _coordinator(member, stage, context) if stage else ""
+    stage = next((stage for stage in context.stages if stage.name == process.stage), None)
+    return _coordinator(process, stage, context) if stage else ""
 
 
-def _coordinator(member: RunProcess, stage: StageSpec, context: FaultContext) -> str:
-    transactional_id = stage.transactional_ids.get(member.worker or "")
+def _coordinator(process: RunProcess, stage: StageSpec, context: FaultContext) -> str:
+    transactional_id = stage.transactional_ids.get(process.worker or "")
     try:
-        if member.status.slow_call == GROUP_CALL and stage.group is not None:
+        if process.status.slow_call == GROUP_CALL and stage.group is not None:
             broker = context.cluster.group_coordinator(stage.group)
             return f"; the coordinator of its group {stage.group} is broker {broker} now"
         if transactional_id is not None:

@@ -9,8 +9,8 @@ from harness.model.pipeline import StageSpec, TopicPartition
 from harness.model.vocabulary import WorkerStep
 from harness.processes.control_line import Command
 from harness.record.naming import split_partition
-from harness.runner.member import RunProcess
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault
+from harness.runner.run_process import RunProcess
 from nemeses.aiming.targets import workers_using_role
 
 STEP_TIMEOUT_S = 60.0

@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import TypeVar
 
 from harness.common.errors import EnvironmentFailure
-from harness.runner.member import RunProcess
 from harness.runner.nemesis import FaultContext
+from harness.runner.run_process import RunProcess
 from harness.witness.request_log import ObservedClientIds
 
 T = TypeVar("T")

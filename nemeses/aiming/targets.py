@@ -10,7 +10,6 @@ from harness.common.errors import FaultFailed, WaitTimeout
 from harness.model.pipeline import StageSpec
 from harness.network import LinkTraffic
 from harness.network.links import client_links_by_broker
-from harness.runner.member import RunProcess
 from harness.runner.nemesis import (
     DrawnFault,
     FaultContext,
@@ -21,6 +20,7 @@ from harness.runner.nemesis import (
     Target,
 )
 from harness.runner.processes import Processes
+from harness.runner.run_process import RunProcess
 
 T = TypeVar("T")
 IN_USE_TIMEOUT_S = 20.0

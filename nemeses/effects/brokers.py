@@ -9,8 +9,8 @@ from harness.cluster import Broker
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.model.vocabulary import WorkerStep
 from harness.processes.control_line import Command
-from harness.runner.member import RunProcess
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault
+from harness.runner.run_process import RunProcess
 from nemeses.aiming.failover import await_broker_in_role, await_failover, other_broker
 from nemeses.aiming.targets import broker_in_role, worker_using_role
 

@@ -7,7 +7,6 @@ from random import Random
 from harness.cluster import Ability, TransactionView
 from harness.common.errors import WaitTimeout
 from harness.network import Cut
-from harness.runner.member import RunProcess
 from harness.runner.nemesis import (
     DrawnFault,
     ExtraNeeds,
@@ -20,6 +19,7 @@ from harness.runner.nemesis import (
     Target,
 )
 from harness.runner.occupied import uses_brokers_and_workers, uses_workers
+from harness.runner.run_process import RunProcess
 from nemeses.aiming.in_transaction import GOAL, stage_of
 from nemeses.aiming.markers import describe_transaction
 from nemeses.aiming.observed_ids import IDENTIFY_TIMEOUT_S, find_transactional_id

@@ -3,8 +3,8 @@
 from collections.abc import Set
 
 from harness.common.errors import WaitTimeout
-from harness.runner.member import RunProcess
 from harness.runner.nemesis import FaultContext
+from harness.runner.run_process import RunProcess
 
 STABLE_TIMEOUT_S = 75.0
 TAKE_OVER_TIMEOUT_S = 75.0

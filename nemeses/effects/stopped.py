@@ -16,8 +16,8 @@ from functools import partial
 from harness.cluster import TransactionView
 from harness.common.errors import WaitTimeout
 from harness.model.pipeline import CONSUMER_OFFSETS
-from harness.runner.member import RunProcess
 from harness.runner.nemesis import FaultContext
+from harness.runner.run_process import RunProcess
 from nemeses.aiming.markers import hold_back_markers, other_leaders
 
 ONGOING, OFFSETS_ADDED, PREPARE_COMMIT = "ongoing", "offsets-added", "prepare-commit"

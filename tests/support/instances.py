@@ -7,12 +7,12 @@ from pathlib import Path
 from harness.cluster import TransactionView
 from harness.model.pipeline import CONSUMER_OFFSETS
 from harness.processes.program import ProgramRules
-from harness.runner.member import RunProcess
 from harness.runner.nemesis import (
     InjectedFault,
     PlannedFault,
     Target,
 )
+from harness.runner.run_process import RunProcess
 from harness.testing.fake_cluster import FakeCluster
 from nemeses.registry import NEMESES
 from tests.support.fake_run import CUSTOM_PIPELINE, FakeRun, ShellProgram, fake_run
@@ -60,4 +60,4 @@ def inject(run: FakeRun, fault: str, state: str | None = None, *, prefers: bool 
 
 
 def journal_names(run: FakeRun) -> list[str]:
-    return [member.journal for member in run.processes.members]
+    return [member.journal for member in run.processes.all_processes]

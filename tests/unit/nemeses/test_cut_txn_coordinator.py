@@ -8,8 +8,8 @@ from harness.model.vocabulary import WorkerStep
 from harness.network import Cut
 from harness.network.links import client_link
 from harness.processes.control_line import Claims
-from harness.runner.member import RunProcess
 from harness.runner.nemesis import InjectedFault, PlannedFault, Target
+from harness.runner.run_process import RunProcess
 from harness.testing.fake_cluster import FakeCluster
 from nemeses.registry import NEMESES
 from tests.support.fake_run import FakeRun, fake_run

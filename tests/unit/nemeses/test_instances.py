@@ -9,11 +9,11 @@ import pytest
 
 from harness.cluster import TransactionView
 from harness.processes.program import ProgramRules
-from harness.runner.member import RunProcess
 from harness.runner.nemesis import (
     PlannedFault,
     Target,
 )
+from harness.runner.run_process import RunProcess
 from harness.testing.fake_cluster import FakeCluster
 from harness.witness.request_log import ObservedClientIds
 from nemeses.aiming.in_transaction import GOAL as STATE
@@ -39,7 +39,7 @@ def test_an_instance_is_killed_with_its_child_processes_and_started_again(tmp_pa
         effect = inject(run, "kill-instance")
         assert effect.acted and effect.unmet_goals == {} and effect.injected_ns is not None
         assert member.child.ending().endswith("ended by SIGKILL") and member.child.ending() in effect.proof
-        assert journal_names(run) == ["s-1.0", "s-1.1"] and run.processes.members[1].alive
+        assert journal_names(run) == ["s-1.0", "s-1.1"] and run.processes.all_processes[1].alive
         assert effect.target == "instance s-1.0"
 
 
@@ -111,7 +111,7 @@ def test_the_replacement_is_the_target_if_the_instance_ends_before_it_is_stopped
         assert effect.acted and effect.unmet_goals == {} and effect.target == "instance s-1.1"
         assert effect.details["worker"] == "s-1.1" and journal_names(run) == ["s-1.0", "s-1.1", "s-1.2"]
         assert effect.proof[0] == "s-1.0 ended by itself before the injection: up"
-        assert run.processes.members[1].alive == (fault == "pause-instance")
+        assert run.processes.all_processes[1].alive == (fault == "pause-instance")
 
 
 def test_only_a_few_replacements_are_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ from harness.common.waiting import wait_for
 from harness.model.vocabulary import Isolation, Role
 from harness.processes.specs import FinalReaderSpec, ReaderSpec
 from harness.runner.final_reads import MANY_RECORDS, MAX_STARTS, assign_readers, read_all
-from harness.runner.member import RunProcess
 from harness.runner.processes import Processes
+from harness.runner.run_process import RunProcess
 from tests.support.fake_run import EXITS_WHEN_READY, READS, Script, fake_run
 
 TOPIC_PARTITIONS = [(topic, partition) for topic in ("in", "out") for partition in range(3)]
@@ -72,7 +72,7 @@ def test_a_reader_that_dies_again_and_again_ends_the_final_reads(tmp_path: Path)
     with fake_run(tmp_path, Script(others={Role.FINAL: EXITS_WHEN_READY})) as run:
         with pytest.raises(EnvironmentFailure, match="Segmentation fault"):
             read_all(run.processes, TOPIC_PARTITIONS, 0, stall_timeout_s=5.0, every_s=0.01)
-        assert len(run.processes.members) == 2 * MAX_STARTS
+        assert len(run.processes.all_processes) == 2 * MAX_STARTS
         await_end(run.processes)
 
 

@@ -9,7 +9,7 @@ from harness.common.waiting import wait_for
 from harness.model.vocabulary import Role, WorkerStep
 from harness.processes.control_line import Counts, Report
 from harness.processes.specs import ObserverSpec
-from harness.runner.member import RunProcess
+from harness.runner.run_process import RunProcess
 from tests.support.fake_run import EXITS_AT_START, EXITS_WHEN_READY, IDLE, Script, fake_run
 
 
@@ -58,7 +58,7 @@ def test_a_worker_that_ends_by_itself_is_replaced_and_noted(tmp_path: Path) -> N
         worker = run.processes.start_worker("s", "s-1")
         wait_for(lambda: not worker.alive, "its end", 10)
         run.processes.replace_dead()
-        assert [member.journal for member in run.processes.members] == ["s-1.0", "s-1.1"]
+        assert [member.journal for member in run.processes.all_processes] == ["s-1.0", "s-1.1"]
         assert [(reason.code, reason.subject, reason.text) for reason in run.processes.unexpected_ends] == [
             ("unexpected-end", "s-1.0", "s-1.0 ended unexpectedly: Segmentation fault")
         ]
@@ -66,7 +66,7 @@ def test_a_worker_that_ends_by_itself_is_replaced_and_noted(tmp_path: Path) -> N
 
 def test_an_observer_that_ends_by_itself_ends_the_run(tmp_path: Path) -> None:
     with fake_run(tmp_path, Script(others={Role.OBSERVER: EXITS_WHEN_READY})) as run:
-        observer = run.processes.start_harness_process("observer-1", "aside", ObserverSpec(()))
+        observer = run.processes.start_harness_process("observer-1", "harness-clients", ObserverSpec(()))
         wait_for(lambda: not observer.alive, "its end", 10)
         with pytest.raises(StartFailed, match="observer-1 ended unexpectedly"):
             run.processes.replace_dead()
@@ -75,7 +75,7 @@ def test_an_observer_that_ends_by_itself_ends_the_run(tmp_path: Path) -> None:
 def test_a_worker_that_does_not_stop_is_killed_and_returned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.runner.member.STOP_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("harness.runner.run_process.STOP_TIMEOUT_S", 0.2)
     ignores_commands = "report(ready=True)\nwhile True: time.sleep(600)"
     with fake_run(tmp_path, Script(ignores_commands)) as run:
         worker = run.processes.start_worker("s", "s-1")

@@ -51,7 +51,7 @@ def test_workers_have_ended_before_the_ends_are_read_and_readers_run_when_marked
     alive: dict[str, set[Role]] = {}
 
     def note_roles(when: str) -> None:
-        alive[when] = {member.role for member in run.processes.members if member.alive}
+        alive[when] = {member.role for member in run.processes.all_processes if member.alive}
 
     class RecordingEnds(FakeEndMarkers):
         def resolve_ends(self, topic_partitions: object) -> None:
@@ -65,7 +65,7 @@ def test_workers_have_ended_before_the_ends_are_read_and_readers_run_when_marked
     reads = READS + "\nfor command in commands:\n    break"
     with fake_run(tmp_path, Script(others={Role.FINAL: reads})) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
-        run.processes.start_harness_process("observer-1", "aside", ObserverSpec(()))
+        run.processes.start_harness_process("observer-1", "harness-clients", ObserverSpec(()))
         quiesce(PIPELINE, run.context, RecordingEnds(), run.run_log, SOON)
     assert alive == {"settled": set(), "marked": {Role.FINAL}}
 

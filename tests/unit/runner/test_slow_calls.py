@@ -17,7 +17,7 @@ WAITS = 'report(ready=True)\nreport(slow_call="{call}", slow_call_since_ns=1)\n{
 
 @pytest.fixture(autouse=True)
 def short_stop_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.runner.member.STOP_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("harness.runner.run_process.STOP_TIMEOUT_S", 0.3)
 
 
 def reasons(run: FakeRun) -> list[tuple[str, str, str]]:

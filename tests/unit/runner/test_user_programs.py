@@ -17,10 +17,10 @@ from harness.results.reasons import Reason
 from harness.runner import processes as processes_module
 from harness.runner.final_state import DrainTimeouts, quiesce
 from harness.runner.interrupt import Interrupt
-from harness.runner.member import RunProcess
 from harness.runner.processes import RunClock
 from harness.runner.run import EarlyStart, RunPlan, RunResources, perform
 from harness.runner.run_log import RunLog
+from harness.runner.run_process import RunProcess
 from harness.settings.options import Options
 from harness.testing.fake_cluster import FakeCluster
 from tests.support.fake_run import (
@@ -129,11 +129,11 @@ def test_an_instance_that_exits_again_and_again_fails_the_pipeline(
         start(run, "s-10")  # its exits do not count for s-1
         start(run)
         for _ in range(2):
-            await_end(run.processes.members[-1])
-            await_end(run.processes.members[-2])
+            await_end(run.processes.all_processes[-1])
+            await_end(run.processes.all_processes[-2])
             run.processes.replace_dead()
-        await_end(run.processes.members[-1])
-        await_end(run.processes.members[-2])
+        await_end(run.processes.all_processes[-1])
+        await_end(run.processes.all_processes[-2])
         for _ in range(2):  # the pipeline remains failed, and each exit leads to one warning
             with pytest.raises(
                 PipelineFailed,

@@ -111,40 +111,40 @@ class RunProcess:
 
 
 def describe_not_ready(
-    member: RunProcess, members_of: Callable[[str], Collection[str] | None], workers: Sequence[RunProcess]
+    process: RunProcess, group_members: Callable[[str], Collection[str] | None], workers: Sequence[RunProcess]
 ) -> str:
     """Return a message that says why a process is not ready."""
-    if member.rules is None:
-        return f"{member.journal} has not reported that it is ready"
-    if member.rules.ready is not None:
-        return f"{member.journal} has printed no line that matches {member.rules.ready!r}"
-    group = members_of(member.group or "")
+    if process.rules is None:
+        return f"{process.journal} has not reported that it is ready"
+    if process.rules.ready is not None:
+        return f"{process.journal} has printed no line that matches {process.rules.ready!r}"
+    group = group_members(process.group or "")
     if group is None:
-        return f"{member.journal} is not ready, because its group {member.group} is not stable"
-    expected = len(_instances_in_group(member, workers))
+        return f"{process.journal} is not ready, because its group {process.group} is not stable"
+    expected = len(_instances_in_group(process, workers))
     return (
-        f"{member.journal} is not ready, because its group {member.group} has "
+        f"{process.journal} is not ready, because its group {process.group} has "
         f"{len(group)} member{'s' * (len(group) != 1)}; {expected} {'is' if expected == 1 else 'are'} expected"
     )
 
 
 def is_ready(
-    member: RunProcess, members_of: Callable[[str], Collection[str] | None], workers: Sequence[RunProcess]
+    process: RunProcess, group_members: Callable[[str], Collection[str] | None], workers: Sequence[RunProcess]
 ) -> bool:
     """Return whether an instance of a custom pipeline is ready.
 
     If `pipeline.toml` has the key `ready`, the instance is ready when a line of its output matches it. Otherwise it is
     ready when its group has at least as many members as it has live instances. Without a group, it is ready at once.
     """
-    if member.rules is None:
+    if process.rules is None:
         return False
-    if member.rules.ready is not None:
-        return member.has_printed(member.rules.ready)
-    if member.group is None:
+    if process.rules.ready is not None:
+        return process.has_printed(process.rules.ready)
+    if process.group is None:
         return True
-    group = members_of(member.group)
-    return group is not None and len(group) >= len(_instances_in_group(member, workers))
+    group = group_members(process.group)
+    return group is not None and len(group) >= len(_instances_in_group(process, workers))
 
 
-def _instances_in_group(member: RunProcess, workers: Sequence[RunProcess]) -> list[RunProcess]:
-    return [worker for worker in workers if worker.group == member.group]
+def _instances_in_group(process: RunProcess, workers: Sequence[RunProcess]) -> list[RunProcess]:
+    return [worker for worker in workers if worker.group == process.group]
