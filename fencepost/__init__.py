@@ -8,7 +8,7 @@ This package imports no other package of Fencepost. The command runs in a separa
 may have packages with the same names (`workloads`, `reports`).
 """
 
-from fencepost.api import FencepostFailed, Result, RunFunction, check, replay, run
+from fencepost.api import FencepostFailed, Result, RunFunction, check, replay, rule, run
 from fencepost.api_types import CheckOptions, RunOptions, VerdictDocument
 from fencepost.sharing.process import shared_spark
 from fencepost.your_pipeline import Pipeline, Stage
@@ -24,6 +24,7 @@ __all__ = [
     "VerdictDocument",
     "check",
     "replay",
+    "rule",
     "run",
     "shared_spark",
 ]

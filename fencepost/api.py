@@ -156,6 +156,28 @@ def run(*, timeout_s: float | None = None, **options: Unpack[RunOptions]) -> Res
     return results[-1]
 
 
+def rule(api: str, action: str, **names: str | float | bool | Mapping[str, str | float | bool]) -> str:
+    """Return a rule for Kafka's messages, for the option `rule`. docs/rules.md explains the names.
+
+        fencepost.run(rule=fencepost.rule("EndTxn", "drop", nth=3, fields={"Committed": False}))
+
+    Args:
+        api: The API, as Kafka calls it.
+        action: hold, delay, drop, duplicate, swap, error, close or edit.
+        names: The other names of the rule. `fields`, `set` and `release` are mappings.
+    """
+    table: dict[str, object] = {"api": api, "action": action}
+    for name, value in names.items():
+        table |= (
+            {f"{name}.{key}": each for key, each in value.items()}
+            if isinstance(value, Mapping)
+            else {name: value}
+        )
+    return ",".join(
+        f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in table.items()
+    )
+
+
 def check(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     *,
@@ -216,6 +238,10 @@ def option_words(options: Mapping[str, Any]) -> list[str]:
         elif isinstance(value, Mapping):
             words += [
                 word for entry, setting in value.items() for word in ("--set", f"{name}.{entry}={setting}")
+            ]
+        elif name == "rule":
+            words += [
+                word for rule in ([value] if isinstance(value, str) else value) for word in (flag, rule)
             ]
         elif name == "blind":
             words += [flag] if value else []

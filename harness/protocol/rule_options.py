@@ -53,6 +53,10 @@ def parse_rule(text: str) -> dict[str, str | int | float]:
             raise UsageError(
                 f'--rule: "{on_one_line(part)}" is no NAME=VALUE; write for example api=EndTxn,action=drop'
             )
+        if name.strip() in table:
+            raise UsageError(
+                f"--rule: {on_one_line(name.strip())} is given twice; write one --rule for each rule"
+            )
         table[name.strip()] = _scalar(value.strip())
     return table
 

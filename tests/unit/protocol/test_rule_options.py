@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import fencepost
 from harness.common.errors import UsageError
 from harness.protocol.errors import error_codes
 from harness.protocol.rule_options import parse_rule, possible_errors, read_rules, rule_of, rule_text
@@ -56,6 +57,7 @@ def test_a_file_and_the_command_line_give_the_same_rule(tmp_path: Path, schemas:
     ("text", "message"),
     [
         ("drop", '"drop" is no NAME=VALUE'),
+        ("api=EndTxn,action=drop,api=Produce", "api is given twice; write one --rule for each rule"),
         ("action=drop", "a rule needs api=NAME"),
         ("api=EndTx,action=drop", 'no API "EndTx"; did you mean EndTxn'),
         ("api=EndTxn,action=lose", 'action is "lose"; write one of hold, delay'),
@@ -103,6 +105,14 @@ def test_a_file_that_is_wrong_gets_one_sentence(content: str | None, message: st
     with pytest.raises(UsageError) as refused:
         read_rules(file)
     assert message in str(refused.value)
+
+
+def test_a_rule_in_python_is_the_text_of_the_command_line() -> None:
+    text = fencepost.rule(
+        "EndTxn", "hold", nth=2, fields={"Committed": False}, release={"after": "EndTxn response"}
+    )
+    assert text == "api=EndTxn,action=hold,nth=2,fields.Committed=false,release.after=EndTxn response"
+    assert rule_of(parse_rule(text)).rule.select.fields == {"Committed": False}
 
 
 def test_every_possible_error_is_an_error_of_kafka() -> None:

@@ -1,0 +1,59 @@
+"""Rules of the protocol proxy in a run: a known bug of Kafka is found, and a rule that matches nothing did not act."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fencepost
+from fencepost import Result
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """A run of a correct workload on librdkafka, in which an EndTxn arrives late (KAFKA-17754)."""
+    return fencepost.run(
+        nemesis="late-end-txn",
+        rule=["api=WriteTxnMarkers,action=drop", "api=AddOffsetsToTxn,action=error,error=NOT_COORDINATOR"],
+        time_limit=15,
+        abort_share=0.3,
+        seed=3,
+        store=tmp_path_factory.mktemp("rules"),
+    )
+
+
+def faults_of(result: Result) -> dict[str, dict[str, Any]]:
+    """Return the reports of the faults by name and target."""
+    return {f"{fault['fault']} {fault['target']}": fault for fault in result.verdict["faults"]}
+
+
+def test_a_late_end_of_a_transaction_is_found_as_a_lost_commit(result: Result) -> None:
+    assert not result.valid and "lost-commit" in result.anomalies
+
+
+def test_the_proof_says_when_the_request_was_held_delivered_and_answered(result: Result) -> None:
+    fault = faults_of(result)["late-end-txn EndTxn requests with Committed = False"]
+    assert fault["acted"]
+    for words in ("held", "was delivered when AddOffsetsToTxn request", "was answered NONE"):
+        assert words in fault["evidence"]
+
+
+def test_a_rule_that_matches_nothing_did_not_act(result: Result) -> None:
+    reports = faults_of(result)
+    assert reports["rule AddOffsetsToTxn requests"]["acted"]
+    report = reports["rule WriteTxnMarkers requests"]  # clients send none
+    assert not report["acted"] and "none was seen" in report["evidence"]
+    assert "fault-did-not-act" in result.reasons
+
+
+def test_the_journal_of_the_proxy_has_the_request_and_what_was_done(result: Result) -> None:
+    lines = [json.loads(line) for line in (Path(result.folder) / "protocol.jsonl").read_text().splitlines()]
+    held = {
+        line["event"]["request"] for line in lines if "event" in line and line["event"]["event"] == "held"
+    }
+    requests = {line["request"]["number"]: line["request"] for line in lines if "request" in line}
+    assert held and all(requests[number]["api"] == "EndTxn" for number in held & requests.keys())
+    assert any(request["errors"] == ["NOT_COORDINATOR"] for request in requests.values())
+    (log,) = Path(result.folder).glob("**/protocol-proxy.log")
+    assert "Traceback" not in log.read_text()
