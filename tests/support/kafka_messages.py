@@ -4,6 +4,7 @@
 """
 
 import random
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +12,22 @@ from typing import Any
 
 import jpype
 
+from harness.environment.cache import cache_folder
+from harness.environment.kafka import fetch_kafka
 from harness.protocol.errors import error_codes
 from harness.protocol.schemas import MessageSchema, Schemas
 from tests.support.protocol_messages import every_message, is_same, random_message
 
 ROUNDS = 5
+
+
+def compare_with_kafka(version: str) -> None:
+    """Compare with the classes of a version of Kafka, in a process of its own, because it can have only one JVM."""
+    jar = fetch_kafka(version, cache_folder()).clients_jar
+    command = [sys.executable, "-P", "-m", "tests.support.kafka_messages", str(jar.parent)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stderr.split("compared ")[1].split()[0]) > 1000
 
 
 def differences(jars: Path) -> Iterator[str]:
