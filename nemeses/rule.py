@@ -30,7 +30,7 @@ def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
 @contextmanager
 def rule(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """Put the rule in force."""
-    spec = rule_of(planned.parameters, planned.target.name or planned.fault)
+    spec = rule_of(planned.parameters)
     with rule_in_force(context, spec.rule, f"{spec.links}:") as effect:
         yield effect
 

@@ -64,6 +64,11 @@ def _unknown(name: str, known: list[str]) -> str:
     """The message for an unknown name. It suggests the most similar names."""
     similar = list(dict.fromkeys(difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)))
     suggestions = ", ".join(f'"{suggestion}"' for suggestion in similar)
+    if "/" in name:
+        return (
+            f'"{on_one_line(name)}" is neither a reason nor an anomaly: for a run, open its report.html, '
+            "or use `fencepost trace`"
+        )
     hint = (
         f"did you mean {suggestions}?"
         if similar

@@ -10,31 +10,33 @@ from fencepost import registry
 from harness.common.errors import ExitStatus
 from harness.common.names import check_name
 
-KINDS = (
-    "workloads",
-    "nemeses",
-    "checkers",
-    "clusters",
-    "anomalies",
-    "reasons",
-    "defects",
-    "kafka",
-    "clients",
-    "apis",
-)
+KINDS = {
+    "workloads": "pipelines that are part of Fencepost",
+    "nemeses": "kinds of faults, for --nemesis; `faults` lists the same",
+    "checkers": "the files that find anomalies",
+    "clusters": "kinds of clusters, for --cluster",
+    "anomalies": "what a correct pipeline never does",
+    "reasons": "why a run can be unknown, or a check is skipped",
+    "defects": "bugs that a workload can be asked to have, for --defect",
+    "kafka": "versions of Kafka, for --kafka",
+    "clients": "clients with their versions, for --client",
+    "apis": "the APIs of Kafka's protocol, for --rule",
+}
 SINGULAR = {"nemeses": "nemesis", "anomalies": "anomaly", "kafka": "Kafka version", "apis": "API"}
 Entry = Mapping[str, Any]
 """`name`, `summary`, and more keys that depend on the kind."""
 
 
 @click.command("list", short_help="List workloads, faults, defects, anomalies, ...")
-@click.argument("kind", metavar="|".join(KINDS))
+@click.argument("kind", metavar="[KIND]", required=False)
 @click.argument("names", metavar="[NAME...]", nargs=-1)
 @click.option(
     "--json", "as_json", is_flag=True, help="print a list of objects, with all details of each entry"
 )
-def command(kind: str, names: tuple[str, ...], as_json: bool) -> ExitStatus:
+def command(kind: str | None, names: tuple[str, ...], as_json: bool) -> ExitStatus:
     """List all entries of one kind, or only the named ones. For a named anomaly, print its whole page.
+
+    Without KIND, print the kinds.
 
     \b
     Example:
@@ -42,6 +44,10 @@ def command(kind: str, names: tuple[str, ...], as_json: bool) -> ExitStatus:
       fencepost list defects --json
       fencepost list anomalies lost-input
     """
+    if kind is None:
+        for name, summary in KINDS.items():
+            print(f"{name:<10}  {summary}")
+        return ExitStatus.VALID
     kind = {"faults": "nemeses"}.get(kind, kind)
     check_name("kind of thing to list", kind, KINDS)
     entries = {entry["name"]: entry for entry in _entries(kind)}
@@ -75,6 +81,9 @@ def _more(kind: str, entry: Entry) -> list[str]:
             f"may cause {', '.join(entry['anomalies'])}",
             f"for {', '.join(entry['workloads'])}",
         ]
+    if kind == "nemeses":
+        needs = [f"needs a cluster on which one can {entry['needs']}"] if entry["needs"] else []
+        return needs + ([] if entry["by_default"] else ["only if you name it"])
     if kind == "apis":
         return [
             f"{name:<9} {', '.join(entry[name])}" for name in ("request", "response", "errors") if entry[name]
@@ -121,8 +130,15 @@ def _entries(kind: str) -> Sequence[Entry]:
 
 
 def _nemeses() -> list[dict[str, Any]]:
+    from harness.cluster import describe_needs
+
     return [
-        {"name": name, "summary": nemesis.summary, "by_default": nemesis.by_default}
+        {
+            "name": name,
+            "summary": nemesis.summary,
+            "by_default": nemesis.by_default,
+            "needs": describe_needs(nemesis.needs) if nemesis.needs else "",
+        }
         for name, nemesis in registry.nemeses().items()
     ]
 

@@ -128,6 +128,11 @@ def _show_plan(options: Options, schedule: Schedule, progress: Progress) -> None
 def _no_faults(options: Options) -> str:
     if options.defect and options.nemesis is None:
         return f"no faults are planned, because the defect {options.defect} shows without them"
+    if options.nemesis is None:
+        nemeses = registry.nemeses().values()
+        return (
+            f"no faults are planned, because {schedules.no_fault_fits_message(nemeses, options.time_limit_s)}"
+        )
     return "no faults are planned"
 
 

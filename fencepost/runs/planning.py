@@ -166,12 +166,16 @@ def _planned_rules(options: Options) -> list[PlannedFault]:
             f"--rule needs a cluster on which one can {describe_needs(needs - abilities_of(options))}: "
             "choose --cluster local"
         )
-    for number, text in enumerate(options.rule, 1):
+    for text in options.rule:
         parameters = parse_rule(text)
         spec = rule_of(parameters)
         hold_s = spec.hold_s if spec.hold_s is not None else max(0.0, options.time_limit_s - spec.start_s)
         own = {name: value for name, value in parameters.items() if name not in ("start_s", "hold_s")}
-        planned.append(PlannedFault("rule", Target("rule", f"rule-{number}"), spec.start_s, hold_s, own))
+        planned.append(
+            PlannedFault(
+                "rule", Target("rule", f"{spec.rule.action} {spec.rule.select}"), spec.start_s, hold_s, own
+            )
+        )
     return planned
 
 

@@ -124,7 +124,11 @@ class _RuleMaker:
         for key in table:
             if key not in _KEYS and not key.startswith(("fields.", "set.")):
                 raise _unknown(key, "name", _KEYS)
-        action = _choice("action", str(table.get("action", "")), Action)
+        if "action" not in table:
+            raise UsageError(
+                f"a rule needs action=NAME: one of {', '.join(action.value for action in Action)}"
+            )
+        action = _choice("action", str(table["action"]), Action)
         message = str(table.get("message", "request"))
         if message not in ("request", "response"):
             raise UsageError(f'a rule: message is "{on_one_line(message)}"; write request or response')

@@ -87,7 +87,9 @@ def draw(
 
 def no_fault_fits_message(nemeses: Iterable[Nemesis], time_limit_s: float) -> str:
     """Return the message that no fault fits into the time limit, and which time limit is long enough."""
-    quickest = min(nemeses, key=lambda nemesis: nemesis.duration_s)
+    quickest = min(
+        (nemesis for nemesis in nemeses if nemesis.by_default), key=lambda nemesis: nemesis.duration_s
+    )
     needed_s = math.ceil(LEAD_S + quickest.duration_s)
     return f"no fault fits into {time_limit_s:g} s; --time-limit {needed_s} has room for {quickest.name}"
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.commands.list import KINDS
+
 from fencepost.cli import COMMANDS
 
 
@@ -53,7 +55,13 @@ def test_each_kind_can_be_listed(kind, name):
 
 def test_list_can_be_limited_to_names():
     assert fencepost("list", "defects", "no-rewind").stdout.startswith("no-rewind ")
-    assert len(fencepost("list", "nemeses", "partition", "kill-broker").stdout.splitlines()) == 2
+    lines = fencepost("list", "nemeses", "partition", "kill-broker").stdout.splitlines()
+    assert [line.split()[0] for line in lines if not line.startswith(" ")] == ["partition", "kill-broker"]
+    assert lines[1].strip() == "needs a cluster on which one can cut links"
+
+
+def test_list_without_a_kind_prints_the_kinds():
+    assert [line.split()[0] for line in fencepost("list").stdout.splitlines()] == list(KINDS)
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ def test_a_file_and_the_command_line_give_the_same_rule(tmp_path: Path, schemas:
     [
         ("drop", '"drop" is no NAME=VALUE'),
         ("api=EndTxn,action=drop,api=Produce", "api is given twice; write one --rule for each rule"),
+        ("api=EndTxn", "a rule needs action=NAME: one of hold, delay"),
         ("action=drop", "a rule needs api=NAME"),
         ("api=EndTx,action=drop", 'no API "EndTx"; did you mean EndTxn'),
         ("api=EndTxn,action=lose", 'action is "lose"; write one of hold, delay'),
