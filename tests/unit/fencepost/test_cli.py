@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.commands.list import KINDS
-
 from fencepost.cli import COMMANDS
+from fencepost.commands.list import KINDS
 
 
 def fencepost(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
