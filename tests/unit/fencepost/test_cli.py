@@ -115,7 +115,6 @@ def test_doctor_fails_only_if_something_is_missing():
         (["run", "--config", "absent.toml"], "absent.toml cannot be read"),
         (["run", "stray"], "unexpected extra argument (stray)"),
         (["list", "defect"], 'did you mean "defects"?'),
-        (["list"], "missing argument"),
         (
             ["list", "anomalies", "lost-inputs"],
             'there is no anomaly "lost-inputs"; did you mean "lost-input"?',
