@@ -97,7 +97,7 @@ def test_an_interrupted_preparation_leaves_no_process(
     with subprocess.Popen([sys.executable, "-c", PREPARE, *args], stderr=subprocess.DEVNULL) as process:
         wait_for(lambda: brokers_of(cache), "the archive's broker to be started", 60.0)
         process.send_signal(number)
-        assert process.wait(30) != 0
+        process.wait(30)
     wait_for(lambda: not brokers_of(cache), "the end of the archive's broker", 30.0)
     left = list((cache / "building").iterdir())
     assert bool(left) == (number == signal.SIGKILL)  # the next build removes it

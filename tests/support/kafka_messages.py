@@ -3,6 +3,7 @@
 `python -P -m tests.support.kafka_messages FOLDER_OF_JARS` prints one line for each difference.
 """
 
+import os
 import random
 import subprocess
 import sys
@@ -25,7 +26,8 @@ def compare_with_kafka(version: str) -> None:
     """Compare with the classes of a version of Kafka, in a process of its own, because it can have only one JVM."""
     jar = fetch_kafka(version, cache_folder()).clients_jar
     command = [sys.executable, "-P", "-m", "tests.support.kafka_messages", str(jar.parent)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert int(done.stderr.split("compared ")[1].split()[0]) > 1000
 
