@@ -1,7 +1,7 @@
 """swap-requests: let two requests of the same kind change places.
 
-A request waits until the next of its kind has passed, on whatever connection. By default these are Produce requests;
-choose another with `swap-requests@API`.
+A request waits until the next of its kind has passed. The two may be on different connections. By default these are
+Produce requests; choose another with `swap-requests@API`.
 """
 
 from harness.protocol.rules import Action, ProtocolRule, Release, Selector

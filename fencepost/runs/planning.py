@@ -171,6 +171,8 @@ def _planned_rules(options: Options) -> list[PlannedFault]:
         spec = rule_of(parameters)
         hold_s = spec.hold_s if spec.hold_s is not None else max(0.0, options.time_limit_s - spec.start_s)
         own = {name: value for name, value in parameters.items() if name not in ("start_s", "hold_s")}
+        if "probability" in own:
+            own.setdefault("seed", options.seed or 0)
         planned.append(
             PlannedFault(
                 "rule", Target("rule", f"{spec.rule.action} {spec.rule.select}"), spec.start_s, hold_s, own

@@ -50,7 +50,7 @@ ALL_ABILITIES: frozenset[Need] = frozenset({*Ability, *EFFECTS})
 CONTAINER_ABILITIES: frozenset[Need] = frozenset({Ability.PACKETS, Ability.DISCONNECT})
 """Abilities for which each broker must have a network namespace of its own."""
 DOCKER_ABILITIES = ALL_ABILITIES - {ApplyRule}
-"""What can be done to brokers in containers. The protocol proxy does not sit on their links yet."""
+"""What can be done to brokers in containers. Their links do not pass through the protocol proxy yet."""
 PROCESS_ABILITIES = ALL_ABILITIES - CONTAINER_ABILITIES
 """The abilities of a cluster whose brokers are processes of this machine."""
 

@@ -73,10 +73,6 @@ class ProtocolProxy:
         """Return what a rule has done so far. Raises `FaultFailed`."""
         return self._ask(ProxyRequest(status=rule))
 
-    def release(self, rule: str) -> RuleStatus:
-        """Deliver the messages that a rule keeps. Raises `FaultFailed`."""
-        return self._ask(ProxyRequest(release=rule))
-
     def remove(self, rule: str) -> RuleStatus:
         """Deliver the messages that a rule keeps, and forget the rule once all are answered. Raises `FaultFailed`.
 

@@ -14,6 +14,8 @@ from harness.protocol.state import RuleStatus
 
 ANSWER_TIMEOUT_S = 10.0
 """How long the heal waits for the brokers' responses to the requests that it delivers."""
+MAX_WORDS = 12
+"""The evidence of a rule shows at most this many of the things that it did."""
 _numbers = count(1)
 
 
@@ -31,10 +33,6 @@ class RuleTarget(Protocol):
 
     def status(self, rule: str) -> RuleStatus:
         """Return what a rule has done so far."""
-        ...
-
-    def release(self, rule: str) -> RuleStatus:
-        """Deliver the messages that a rule keeps."""
         ...
 
     def remove(self, rule: str) -> RuleStatus:
@@ -61,20 +59,24 @@ class RuleInForce:
         """What the rule has done so far, or had done at the heal."""
         return self.last or self._proxy.status(self.rule.name)
 
-    def release(self) -> None:
-        """Deliver the messages that the rule keeps. Raises `FaultFailed`."""
-        self._proxy.release(self.rule.name)
-
     def evidence(self) -> str:
-        """Return what the rule did, from the proxy's journal. "" if it acted on no message."""
-        return "; ".join(self.status.words)
+        """Return what the rule did. "" if no message is known to have been affected. The journal has everything."""
+        status = self.status
+        more = len(status.words) - MAX_WORDS
+        shown = [
+            *status.words[:MAX_WORDS],
+            *([f"{more} more in the journal of the proxy"] if more > 0 else []),
+        ]
+        return "; ".join(shown) if status.proved else ""
 
     @property
     def missing_proof(self) -> str:
         """Why there is no evidence. Empty if there is some."""
         status = self.status
-        if status.acted:
+        if status.proved:
             return ""
+        if status.acted:
+            return f"no broker answered what the rule kept: {'; '.join(status.words[-2:])}"
         seen = f"{status.matched} passed" if status.matched else "none was seen"
         return f"the rule acted on none of the {self.rule.select}: {seen}"
 

@@ -7,6 +7,8 @@ from typing import Protocol
 from harness.protocol.journal import ProxyJournal, RequestRecord, RuleEvent, now_ns
 from harness.protocol.rules import Action, Frame, ProtocolRule
 
+_KEEPS = frozenset({Action.HOLD, Action.DUPLICATE, Action.SWAP})
+
 
 class Deliverable(Protocol):
     """A message that a rule keeps. It knows how to deliver itself."""
@@ -27,6 +29,10 @@ class Kept:
     steps: int = 0  # how many messages of `release.after` were seen
     released: bool = False
     done: bool = False  # it was answered, or can no longer be
+    answered: bool = False  # it was delivered after its release, and a request was answered
+    changed_places: bool = (
+        False  # of a swap: it was delivered after another message, and not because of the time
+    )
     waiting: list["Trigger"] = field(default_factory=list)
 
     def concerns(self, frame: Frame) -> bool:
@@ -100,9 +106,20 @@ class ActiveRule:
                 continue
             if kept.steps < len(after) and after[kept.steps].matches(frame):
                 kept.steps += 1
-                if kept.steps == len(after) and not self.rule.release.on_command:
+                if kept.steps == len(after):
                     due.append(kept)
         return due
+
+    @property
+    def proved(self) -> int:
+        """The number of messages on which the rule is known to have had its effect.
+
+        A message that was kept counts after it was delivered, and a request only after the broker has answered it. A
+        swap counts only if another message has passed before.
+        """
+        if self.rule.action in _KEEPS:
+            return sum(kept.answered and (kept.changed_places or not self.swaps) for kept in self.kept)
+        return len({event.request for event in self.events})
 
     @property
     def pending(self) -> list[Kept]:

@@ -482,6 +482,7 @@ class Connection:
         if (kept := outstanding.kept) is not None and kept.released:
             words = f"{kept.request} was answered {_errors(kept.request)}"
             kept.rule.note("answered", kept.request, words)
+            kept.answered = True
             kept.finish()
             self._forget(kept)
 
@@ -602,6 +603,7 @@ class KeptResponse:
 
     def deliver(self) -> None:
         kept = next(each for each in self.connection.kept if each.message is self)
+        kept.answered = True
         kept.finish()
         self.connection.kept.remove(kept)
         self.connection.return_kept(self.raw, self.outstanding)

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from harness.protocol.errors import errors_in
 from harness.protocol.rules import Frame
 from harness.protocol.schemas import Api, Field, Message, Schemas
+from harness.wire.protocol import MAX_RESPONSE_BYTES
 
 SIZE_BYTES = 4
 HEAD_BYTES = 12
 """The size, and as much of the header as tells the API and the correlation id of a request."""
-LARGEST_BYTES = 1 << 30
-LARGEST_COLLECTED_BYTES = 16 << 20
-"""A larger message passes without being decoded, so that the proxy's memory is bounded."""
+LARGEST_BYTES = MAX_RESPONSE_BYTES
+"""A larger message ends its connection, so that the proxy's memory is bounded and no message passes unseen."""
 Bytes = bytes | bytearray | memoryview
 
 
@@ -84,7 +84,7 @@ class FrameSplitter:
                 at = start = self._collect(view, at)
             else:
                 total = _total_bytes(view[at : at + SIZE_BYTES])
-                if not self._wants(view[at : at + total]) or total > LARGEST_COLLECTED_BYTES:
+                if not self._wants(view[at : at + total]):
                     self._passing = total
                     continue
                 if start < at:
@@ -113,7 +113,7 @@ class FrameSplitter:
             return at
         total = self._total or _total_bytes(self._collected)
         if not self._total:
-            if not self._wants(memoryview(bytes(self._collected))) or total > LARGEST_COLLECTED_BYTES:
+            if not self._wants(memoryview(bytes(self._collected))):
                 self._passing = total - len(self._collected)
                 head, self._collected = bytes(self._collected), bytearray()
                 self._pass_on(head)

@@ -27,7 +27,18 @@ _OF_REQUESTS = frozenset({Action.DUPLICATE, Action.SWAP})
 _KEYS = frozenset(
     {
         *_WHO,
-        *("api", "message", "error_seen", "action", "nth", "times", "probability", "client", "delay_s"),
+        *(
+            "api",
+            "message",
+            "error_seen",
+            "action",
+            "nth",
+            "times",
+            "probability",
+            "seed",
+            "client",
+            "delay_s",
+        ),
         *("error", "when", "links", "start_s", "hold_s"),
         *("release.after", "release.after_s"),
     }
@@ -148,6 +159,7 @@ class _RuleMaker:
                 nth=self._number("nth", 1, int, least=1),
                 times=self._number("times", 1, int, least=1),
                 probability=self._number("probability", 1.0, float, least=0.0, most=1.0),
+                seed=self._number("seed", 0, int, least=0),
                 release=self._release(action),
                 client=_choice("client", str(table.get("client", ClientConnection.RESET)), ClientConnection),
                 delay_s=self._number("delay_s", 0.0, float, least=0.0),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Any
 
 from harness.protocol.schemas import Direction, Message
 
@@ -91,7 +91,6 @@ class Release:
         Selector, ...
     ] = ()  # of the same transactional id or group as the kept message, if that has one
     after_s: float | None = None
-    on_command: bool = False  # only when the run says so, for example when the transaction log shows a state
 
 
 @dataclass(frozen=True)
@@ -160,6 +159,3 @@ def _with_value(body: Any, path: list[str], value: Scalar) -> Any:
         return [_with_value(each, path, value) for each in body]
     name, *rest = path
     return {**body, name: _with_value(body[name], rest, value) if rest else value}
-
-
-ReleaseWord = Literal["release", "heal"]

@@ -34,7 +34,6 @@ class ProxyRequest:
 
     add: ProtocolRule | None = None
     remove: str | None = None  # the name of a rule: deliver what it keeps, and forget it
-    release: str | None = None  # the name of a rule: deliver what it keeps
     status: str | None = None  # the name of a rule
 
 
@@ -44,6 +43,7 @@ class RuleStatus:
 
     matched: int = 0
     acted: int = 0
+    proved: int = 0  # messages on which it is known to have had its effect
     kept: int = 0  # messages of which something may still come
     words: tuple[str, ...] = ()  # what it did, in order
     error: str = ""
@@ -96,6 +96,7 @@ class ProxyState:
             if active.swaps and active.rule.select.matches(frame):
                 for kept in active.pending:
                     if not kept.released and kept.frame is not frame:
+                        kept.changed_places = True
                         self.release(kept, f"after {frame.api} {frame.correlation} had passed")
 
     def set_timer(self, kept: Kept) -> None:
@@ -117,21 +118,22 @@ class ProxyState:
         if request.add is not None:
             self.rules[request.add.name] = ActiveRule(request.add, self.journal)
             self._choose_decoded()
-        name = (
-            (request.add.name if request.add else None) or request.remove or request.release or request.status
-        )
+        name = (request.add.name if request.add else None) or request.remove or request.status
         active = self.rules.get(name or "")
         if active is None:
             return RuleStatus(error=f"there is no rule {name}")
-        if request.remove is not None or request.release is not None:
-            reason = "at the heal" if request.remove is not None else "when the run asked for it"
+        if request.remove is not None:
             for kept in active.pending:
-                self.release(kept, reason)
-        if request.remove is not None and not active.pending:
-            del self.rules[active.rule.name]
-            self._choose_decoded()
+                self.release(kept, "at the heal")
+            if not active.pending:
+                del self.rules[active.rule.name]
+                self._choose_decoded()
         return RuleStatus(
-            active.matched, active.acted, len(active.pending), tuple(event.words for event in active.events)
+            matched=active.matched,
+            acted=active.acted,
+            proved=active.proved,
+            kept=len(active.pending),
+            words=tuple(event.words for event in active.events),
         )
 
     def _choose_decoded(self) -> None:

@@ -242,3 +242,9 @@ def test_a_fault_at_unknown_transactional_ids_needs_recorded_requests(
     external = replace(options, cluster="external", bootstrap="kafka:9092", permits=("workers",))
     with pytest.raises(UsageError, match="a pipeline with a transactional id"):
         planning.draw_schedule(external, programs)
+
+
+def test_the_seed_of_the_run_decides_on_which_messages_a_rule_acts() -> None:
+    options = Options(seed=7, rule=("api=Produce,action=drop,probability=0.5", "api=EndTxn,action=drop"))
+    random_rule, plain_rule = planning.draw_schedule(options, WORKLOADS["shop"]).planned_faults
+    assert random_rule.parameters["seed"] == 7 and "seed" not in plain_rule.parameters

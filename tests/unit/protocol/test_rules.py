@@ -41,10 +41,12 @@ def test_a_held_request_is_delivered_after_its_client_has_gone(
     link.send(link.end_txn(1))
     assert link.client.closed and not link.broker.closed and not link.broker.take()
     status = proxy.heal()
-    assert link.broker.take() == [link.end_txn(1)] and status.kept == 1
+    assert link.broker.take() == [link.end_txn(1)] and (status.kept, status.proved) == (1, 0)
     link.answer(link.response("EndTxn", 1, "INVALID_TXN_STATE"))
     assert link.broker.closed and not link.client.take()
-    assert proxy.heal().words == (
+    status = proxy.heal()
+    assert status.proved == 1
+    assert status.words == (
         "EndTxn of shop-1, correlation 1: held",
         "EndTxn of shop-1, correlation 1 was delivered at the heal",
         "EndTxn of shop-1, correlation 1 was answered INVALID_TXN_STATE",
@@ -159,6 +161,15 @@ def test_two_requests_of_two_connections_change_places(proxy: ProxyUnderTest, li
     assert other.broker.take() and link.broker.take() == [link.end_txn(1)]
 
 
+def test_a_swap_that_met_no_other_request_is_no_proof(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
+    proxy.add(rule(Action.SWAP, release=Release(after_s=2.0)))
+    link.send(link.end_txn(1))
+    proxy.wait(2.0)
+    link.answer(link.response("EndTxn", 1))
+    assert link.client.take() == [link.response("EndTxn", 1)]
+    assert (proxy.status().acted, proxy.status().proved) == (1, 0)
+
+
 def test_an_error_instead_of_the_request(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
     proxy.add(rule(Action.ERROR, error="NOT_COORDINATOR"))
     link.send(link.produce(1) + link.end_txn(2) + link.produce(3))
@@ -258,7 +269,8 @@ def test_a_broker_that_closes_the_connection_is_noted(proxy: ProxyUnderTest, lin
     assert proxy.status().words[-1] == (
         "EndTxn of shop-1, correlation 1: the broker closed the connection before it answered"
     )
-    assert proxy.heal().kept == 0
+    status = proxy.heal()
+    assert (status.acted, status.proved, status.kept) == (1, 0, 0)
 
 
 def test_what_cannot_be_decoded_passes_unchanged(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:

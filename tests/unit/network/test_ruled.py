@@ -1,0 +1,61 @@
+"""The evidence of a rule: what the protocol proxy knows that it did."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.common.errors import FaultFailed
+from harness.network import ApplyRule
+from harness.network.ruled import MAX_WORDS, apply_rule
+from harness.protocol.rules import Action, ProtocolRule, Selector
+from harness.protocol.state import RuleStatus
+
+RULE = ProtocolRule("late", Selector("EndTxn"), Action.HOLD)
+
+
+class Proxy:
+    """A protocol proxy in which a rule has this status."""
+
+    alive = True
+
+    def __init__(self, status: RuleStatus) -> None:
+        self._status = status
+        self.rules: list[ProtocolRule] = []
+
+    def add(self, rule: ProtocolRule) -> RuleStatus:
+        self.rules.append(rule)
+        return self._status
+
+    def status(self, rule: str) -> RuleStatus:
+        return self._status
+
+    def remove(self, rule: str) -> RuleStatus:
+        return replace(self._status, kept=0)
+
+
+@pytest.mark.parametrize(
+    ("status", "evidence", "missing"),
+    [
+        (RuleStatus(), "", "the rule acted on none of the EndTxn requests: none was seen"),
+        (RuleStatus(matched=2), "", "the rule acted on none of the EndTxn requests: 2 passed"),
+        (RuleStatus(1, 1, 0, 0, ("held", "lost")), "", "no broker answered what the rule kept: held; lost"),
+        (RuleStatus(1, 1, 1, 0, ("held", "answered")), "held; answered", ""),
+    ],
+)
+def test_only_what_is_proved_is_evidence(status: RuleStatus, evidence: str, missing: str) -> None:
+    proxy = Proxy(status)
+    with apply_rule(proxy, ["client:w0->1"], ApplyRule(RULE)) as in_force:
+        pass
+    assert (in_force.evidence(), in_force.missing_proof) == (evidence, missing)
+    assert proxy.rules[0].links == ("client:w0->1",)
+
+
+def test_long_evidence_is_cut_and_says_so() -> None:
+    words = tuple(f"response {number} was delayed" for number in range(MAX_WORDS + 5))
+    with apply_rule(Proxy(RuleStatus(17, 17, 17, 0, words)), ["a"], ApplyRule(RULE)) as in_force:
+        assert in_force.evidence().endswith("; 5 more in the journal of the proxy")
+
+
+def test_a_run_without_a_protocol_proxy_cannot_apply_a_rule() -> None:
+    with pytest.raises(FaultFailed, match="no protocol proxy"), apply_rule(None, ["a"], ApplyRule(RULE)):
+        pass
