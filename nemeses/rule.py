@@ -19,7 +19,7 @@ from harness.runner.nemesis import (
     NotForThisPipeline,
     PlannedFault,
 )
-from nemeses.effects.rules import rule_in_force
+from nemeses.effects.rules import LINKS, rule_in_force
 
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
@@ -31,7 +31,7 @@ def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
 def rule(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """Put the rule in force."""
     spec = rule_of(planned.parameters)
-    with rule_in_force(context, spec.rule, f"{spec.links}:") as effect:
+    with rule_in_force(context, spec.rule, LINKS[spec.links]) as effect:
         yield effect
 
 

@@ -24,6 +24,8 @@ from harness.runner.nemesis import (
 )
 from nemeses.aiming.targets import choose
 
+LINKS = {"client": "client:w", "peer": "peer:"}
+"""By kind, the begin of the names of the links on which a rule acts. It never acts on the feeder and the readers."""
 HOLD_S = 6.0
 """How long a rule is in force."""
 

@@ -9,8 +9,9 @@ import pytest
 
 from fencepost.aims import aim
 from harness.protocol.rules import ProtocolRule
-from harness.runner.nemesis import PlannedFault
+from harness.runner.nemesis import PlannedFault, Target
 from nemeses.registry import NEMESES
+from tests.support.fake_run import fake_run
 from tests.support.protocol_link import LinkUnderTest, ProxyUnderTest
 from tests.unit.harness.test_schedule import TARGETS
 
@@ -121,3 +122,15 @@ def test_the_late_end_of_an_aborted_transaction_ends_the_next_one(tmp_path: Path
 def test_it_can_be_aimed_at_an_api_and_an_error(option: str, api: str, error: str) -> None:
     rule = rule_of(option)
     assert (rule.select.api, rule.error) == (api, error)
+
+
+def test_a_rule_of_the_user_leaves_the_feeder_and_the_readers_alone(tmp_path: Path) -> None:
+    with fake_run(tmp_path) as run:
+        run.cluster.network.links = ["client:w0->1", "client:harness-clients->1", "peer:1->2:int"]
+        for kind, expected in (("client", ["client:w0->1"]), ("peer", ["peer:1->2:int"])):
+            parameters = {"api": "Produce", "action": "drop", "links": kind}
+            planned = PlannedFault("rule", Target("rule", "drop"), 0.0, 0.0, parameters)
+            with NEMESES["rule"].inject(run.context, planned):
+                pass
+            assert [link for link, _ in run.cluster.network.imposed] == expected
+            run.cluster.network.imposed.clear()
