@@ -156,7 +156,9 @@ def run(*, timeout_s: float | None = None, **options: Unpack[RunOptions]) -> Res
     return results[-1]
 
 
-def rule(api: str, action: str, **names: str | float | bool | Mapping[str, str | float | bool]) -> str:
+def rule(
+    api: str, action: str, **names: str | float | bool | Mapping[str, str | float | bool | Sequence[str]]
+) -> str:
     """Return a rule for Kafka's messages, for the option `rule`. docs/rules.md explains the names.
 
         fencepost.run(rule=fencepost.rule("EndTxn", "drop", nth=3, fields={"Committed": False}))
@@ -164,7 +166,8 @@ def rule(api: str, action: str, **names: str | float | bool | Mapping[str, str |
     Args:
         api: The API, as Kafka calls it.
         action: hold, delay, drop, duplicate, swap, error, close or edit.
-        names: The other names of the rule. `fields`, `set` and `release` are mappings.
+        names: The other names of the rule. `fields`, `set` and `release` are mappings. `after` and `state` of a
+            release may be lists.
     """
     table: dict[str, object] = {"api": api, "action": action}
     for name, value in names.items():
@@ -173,9 +176,13 @@ def rule(api: str, action: str, **names: str | float | bool | Mapping[str, str |
             if isinstance(value, Mapping)
             else {name: value}
         )
-    return ",".join(
-        f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in table.items()
-    )
+    return ",".join(f"{name}={_rule_value(value)}" for name, value in table.items())
+
+
+def _rule_value(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return "+".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def check(

@@ -245,7 +245,7 @@ def _apis() -> list[dict[str, Any]]:
     """The APIs of the default version of Kafka, whose jar is fetched if it is not here yet."""
     from harness.environment.cache import cache_folder
     from harness.environment.kafka import fetch_kafka
-    from harness.protocol.rule_options import field_paths, possible_errors
+    from harness.protocol.rule_checks import field_paths, possible_errors
     from harness.protocol.schemas import Schemas
     from harness.settings.options import Options
 

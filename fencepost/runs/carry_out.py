@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING
 from fencepost import registry
 from fencepost.runs.planning import (
     draw_schedule,
-    links_of,
     pipeline_spec,
     plan_run,
     require_ready,
-    require_rules,
     stored_plan,
     tag_for,
     witness_of,
 )
 from fencepost.runs.preparing import end_leftovers, planned_mb, prepare_cluster
+from fencepost.runs.protocol_rules import links_of, require_known_messages
 from fencepost.runs.run_spark import RunSpark
 from harness.cluster import ClusterSpec
 from harness.cluster.kinds.kind import ClusterParts
@@ -169,7 +168,7 @@ def perform_run(
     progress.phase("preparing")
     cache = cache_folder()
     prepared = _prepare(options, workload, cache, progress.say)
-    require_rules(schedule, prepared.kafka.clients_jar)
+    require_known_messages(schedule.planned_faults, prepared.kafka)
     started = datetime.now(UTC)
     folder = store.create_run_folder(root, options.name or workload.name, started)
     require(memory_mb(options.brokers), DISK_MB + planned_mb(options), folder)

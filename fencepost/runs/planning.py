@@ -1,7 +1,6 @@
 """From options to a run plan: the pipeline, the schedule of faults, and what is stored in `run.toml`."""
 
 import secrets
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import TYPE_CHECKING
 from fencepost import registry
 from fencepost.aims import aim, expand_names
 from fencepost.runs.programs import programs_of
+from fencepost.runs.protocol_rules import planned_rules, require_sent
 from fencepost.runs.shapes import apply_options, draw_churn, txn_timeout_ms
 from harness.clients.interface import SESSION_TIMEOUT_MS
-from harness.cluster import Ability, Need, describe_needs
+from harness.cluster import Ability
 from harness.cluster.config import count_ports
 from harness.cluster.kinds.registry import CLUSTERS, abilities_of
 from harness.common.errors import UsageError
@@ -30,12 +30,9 @@ from harness.model.promises import (
     observer,
     store_reader,
 )
-from harness.network import ApplyRule
-from harness.protocol.rule_options import parse_rule, require_known, rule_of
-from harness.protocol.schemas import Schemas
 from harness.runner import schedule as schedules
 from harness.runner.churn import extra_endpoints, joining_workers
-from harness.runner.nemesis import FaultTargets, Nemesis, PlannedFault, Target
+from harness.runner.nemesis import FaultTargets, Nemesis
 from harness.runner.processes import RunClock
 from harness.runner.run import RunPlan
 from harness.runner.schedule import Schedule
@@ -147,53 +144,11 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
         chosen, targets, options.time_limit_s, rng, chosen_by_user=named or defect is not None
     )
     churn = draw_churn(options, spec, schedule.planned_faults)
-    faults = (*schedule.planned_faults, *_planned_rules(options))
+    faults = (*schedule.planned_faults, *planned_rules(options))
+    require_sent(options, spec, faults)
     return replace(
         schedule, planned_faults=tuple(sorted(faults, key=lambda fault: fault.start_s)), churn=churn
     )
-
-
-def _planned_rules(options: Options) -> list[PlannedFault]:
-    """The faults of `--rule`. A rule without a duration is in force until the time limit. Raises `UsageError`."""
-    planned: list[PlannedFault] = []
-    if not options.rule:
-        return planned
-    needs: set[Need] = {ApplyRule}
-    if any(rule_of(parse_rule(text)).links == "peer" for text in options.rule):
-        needs.add(Ability.PEER_LINKS)
-    if not needs <= abilities_of(options):
-        raise UsageError(
-            f"--rule needs a cluster on which one can {describe_needs(needs - abilities_of(options))}: "
-            "choose --cluster local"
-        )
-    for text in options.rule:
-        parameters = parse_rule(text)
-        spec = rule_of(parameters)
-        hold_s = spec.hold_s if spec.hold_s is not None else max(0.0, options.time_limit_s - spec.start_s)
-        own = {name: value for name, value in parameters.items() if name not in ("start_s", "hold_s")}
-        if "probability" in own:
-            own.setdefault("seed", options.seed or 0)
-        planned.append(
-            PlannedFault(
-                "rule", Target("rule", f"{spec.rule.action} {spec.rule.select}"), spec.start_s, hold_s, own
-            )
-        )
-    return planned
-
-
-def links_of(fault: PlannedFault, nemeses: Mapping[str, Nemesis]) -> str:
-    """The kind of links that must pass through the protocol proxy for a fault: client, peer, or empty."""
-    return str(fault.parameters.get("links", nemeses[fault.fault].links))
-
-
-def require_rules(schedule: Schedule, clients_jar: Path) -> None:
-    """Raise `UsageError` if a rule of the schedule names what Kafka's messages do not have."""
-    nemeses = registry.nemeses()
-    for fault in schedule.planned_faults:
-        if fault.fault == "rule":
-            rule_of(fault.parameters, fault.target.name, Schemas.of_jar(clients_jar))
-        elif (make_rule := nemeses[fault.fault].rule) is not None:
-            require_known(make_rule(fault), Schemas.of_jar(clients_jar))
 
 
 def tag_for(options: Options) -> str:

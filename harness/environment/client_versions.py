@@ -31,6 +31,7 @@ class ClientVersion:
     client: str
     version: str  # of its package: confluent-kafka, kafka-clients
     library: str | None = None  # version of the librdkafka in the package; None: Java
+    transaction_version: int = 0  # the highest transaction.version that it supports (KIP-890)
     notes: str = ""
 
     @property

@@ -5,24 +5,33 @@ On the command line it is `api=EndTxn,nth=3,action=error,error=NOT_COORDINATOR,w
 """
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
-from functools import cache
+from enum import StrEnum
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from harness.common.errors import UsageError
 from harness.common.names import on_one_line
-from harness.protocol.errors import error_codes
+from harness.protocol.rule_checks import require_possible_error, unknown_name
 from harness.protocol.rules import Action, ClientConnection, ProtocolRule, Release, Scalar, Selector, When
-from harness.protocol.schemas import Field, MessageSchema, Schemas, UnknownMessage
+from harness.witness.transaction_log import STATES
 
 Table = Mapping[str, str | int | float]
 _WHO = ("client_id", "transactional_id", "group")
 _PARENTS = {"who": "", "fields": "fields.", "set": "set.", "release": "release."}
 _NEEDED = {Action.DELAY: "delay_s", Action.ERROR: "error", Action.EDIT: "set"}
+_KEEPS = (Action.HOLD, Action.DUPLICATE, Action.SWAP)
+_ONLY_FOR = {
+    "delay_s": (Action.DELAY,),
+    "error": (Action.ERROR,),
+    "set": (Action.EDIT,),
+    "when": (Action.ERROR, Action.CLOSE),
+    "client": (Action.HOLD, Action.DROP),
+    "release": _KEEPS,
+}
+"""By name, or by the part of it before the dot: the actions that regard it."""
 _OF_REQUESTS = frozenset({Action.DUPLICATE, Action.SWAP})
 _KEYS = frozenset(
     {
@@ -40,9 +49,16 @@ _KEYS = frozenset(
             "delay_s",
         ),
         *("error", "when", "links", "start_s", "hold_s"),
-        *("release.after", "release.after_s"),
+        *("release.after", "release.after_s", "release.state"),
     }
 )
+
+
+class MessageKind(StrEnum):
+    """Which of the two messages of an API a rule selects."""
+
+    REQUEST = "request"
+    RESPONSE = "response"
 
 
 @dataclass(frozen=True)
@@ -93,8 +109,9 @@ def _flat(table: Mapping[str, Any], where: str) -> dict[str, str | int | float]:
             flat |= {f"{_PARENTS[name]}{key}": each for key, each in value.items()}
         else:
             flat[name] = value
-    if after := flat.get("release.after"):
-        flat["release.after"] = "+".join(after) if isinstance(after, list) else after
+    for name in ("release.after", "release.state"):
+        if isinstance(parts := flat.get(name), list):
+            flat[name] = "+".join(map(str, parts))
     for name, value in flat.items():
         if not isinstance(value, str | int | float):
             raise UsageError(f"{where}: {name} is {value!r}; write a text, a number, true or false")
@@ -107,50 +124,32 @@ def rule_text(table: Table) -> str:
     return ",".join(f"{name}={text}" for name, text in texts.items())
 
 
-def rule_of(table: Table, name: str = "rule", schemas: Schemas | None = None) -> RuleSpec:
-    """Make a rule of a flat table. With `schemas`, check it against Kafka's messages, too.
+def rule_of(table: Table, name: str = "rule") -> RuleSpec:
+    """Make a rule of a flat table. Raises `UsageError` with one sentence if it is not a rule, or can never act.
 
-    Raises `UsageError` with one sentence if the rule is not one, or can never match.
+    `harness.protocol.rule_checks` checks it against Kafka's messages.
     """
-    return _RuleMaker(dict(table), schemas).make(name)
-
-
-def require_known(rule: ProtocolRule, schemas: Schemas) -> None:
-    """Raise `UsageError` if a rule names an API or an error that Kafka does not have, or that do not fit together."""
-    table: dict[str, str | int | float] = {"api": rule.select.api, "action": str(rule.action)}
-    if rule.action is Action.ERROR:
-        table["error"] = rule.error
-    if rule.action is Action.DELAY:
-        table["delay_s"] = rule.delay_s
-    rule_of(table, rule.name, schemas)
+    try:
+        return _RuleMaker(dict(table)).make(name)
+    except UsageError as error:
+        raise UsageError(f"a rule: {error}") from None
 
 
 class _RuleMaker:
-    def __init__(self, table: dict[str, str | int | float], schemas: Schemas | None) -> None:
+    def __init__(self, table: dict[str, str | int | float]) -> None:
         self._table = table
-        self._schemas = schemas
 
     def make(self, name: str) -> RuleSpec:
         table = self._table
         for key in table:
             if key not in _KEYS and not key.startswith(("fields.", "set.")):
-                raise _unknown(key, "name", _KEYS)
+                raise unknown_name(key, "there is no name", _KEYS)
         if "action" not in table:
-            raise UsageError(
-                f"a rule needs action=NAME: one of {', '.join(action.value for action in Action)}"
-            )
+            raise UsageError(f"it needs action=NAME: one of {', '.join(action.value for action in Action)}")
         action = _choice("action", str(table["action"]), Action)
-        message = str(table.get("message", "request"))
-        if message not in ("request", "response"):
-            raise UsageError(f'a rule: message is "{on_one_line(message)}"; write request or response')
-        if message == "response" and action in _OF_REQUESTS:
-            raise UsageError(f"a rule: {action} is for requests; leave out message=response")
+        message = _choice("message", str(table.get("message", "request")), MessageKind)
+        self._require_fit(action, message)
         select = self._selector(message)
-        needed = _NEEDED.get(action)
-        if needed is not None and not any(key == needed or key.startswith(f"{needed}.") for key in table):
-            raise UsageError(
-                f"a rule with action={action} needs {needed}{'.FIELD' if needed == 'set' else ''}=..."
-            )
         return RuleSpec(
             ProtocolRule(
                 name=name,
@@ -158,122 +157,116 @@ class _RuleMaker:
                 action=action,
                 nth=self._number("nth", 1, int, least=1),
                 times=self._number("times", 1, int, least=1),
-                probability=self._number("probability", 1.0, float, least=0.0, most=1.0),
+                probability=self._number("probability", 1.0, float, above=0.0, most=1.0),
                 seed=self._number("seed", 0, int, least=0),
                 release=self._release(action),
                 client=_choice("client", str(table.get("client", ClientConnection.RESET)), ClientConnection),
                 delay_s=self._number("delay_s", 0.0, float, least=0.0),
-                error=self._error(select.api),
+                error=self._error("error", select.api),
                 when=_choice("when", str(table.get("when", When.INSTEAD)), When),
-                set_fields=self._paths("set.", message),
+                set_fields=self._paths("set."),
             ),
             start_s=self._number("start_s", 0.0, float, least=0.0),
-            hold_s=self._number("hold_s", 0.0, float, least=0.0) or None,
+            hold_s=self._number("hold_s", 0.0, float, above=0.0) if "hold_s" in table else None,
             links=self._links(),
         )
 
-    def _selector(self, message: str) -> Selector:
+    def _require_fit(self, action: Action, message: MessageKind) -> None:
+        """Raise `UsageError` if the action needs a name that is missing, or would not regard one that is there."""
+        if message is MessageKind.RESPONSE and action in _OF_REQUESTS:
+            raise UsageError(f"{action} is for requests; leave out message=response")
+        needed = _NEEDED.get(action)
+        if needed is not None and not any(
+            key == needed or key.startswith(f"{needed}.") for key in self._table
+        ):
+            raise UsageError(f"action={action} needs {needed}{'.FIELD' if needed == 'set' else ''}=...")
+        for key in self._table:
+            actions = _ONLY_FOR.get(key.partition(".")[0])
+            if actions is not None and action not in actions:
+                raise UsageError(
+                    f"{key} is for action={' or '.join(actions)}; leave it out with action={action}"
+                )
+        if message is MessageKind.RESPONSE and "when" in self._table:
+            raise UsageError("when is for requests; leave it out with message=response")
+        if message is MessageKind.REQUEST and "error_seen" in self._table:
+            raise UsageError("error_seen is for responses, and requests have no error; add message=response")
+
+    def _selector(self, message: MessageKind) -> Selector:
         api = str(self._table.get("api", ""))
         if not api:
-            raise UsageError("a rule needs api=NAME; `fencepost list apis` prints the names")
-        self._require_api(api)
+            raise UsageError("it needs api=NAME; `fencepost list apis` prints the names")
         who = {key: str(self._table[key]) for key in _WHO if key in self._table}
-        error = self._table.get("error_seen")
-        if error is not None:
-            _require_error(str(error))
         return Selector(
             api,
-            "response" if message == "response" else "request",
-            error=None if error is None else str(error),
-            fields=self._paths("fields.", message),
+            "response" if message is MessageKind.RESPONSE else "request",
+            error=self._error("error_seen", api) or None,
+            fields=self._paths("fields."),
             **who,
         )
 
-    def _require_api(self, api: str) -> None:
-        try:
-            if self._schemas is not None:
-                self._schemas.api(api)
-        except UnknownMessage:
-            raise _unknown(api, "API", self._schemas.names if self._schemas else ()) from None
-
-    def _paths(self, prefix: str, message: str) -> dict[str, Scalar]:
-        paths: dict[str, Scalar] = {
+    def _paths(self, prefix: str) -> dict[str, Scalar]:
+        return {
             key.removeprefix(prefix): value for key, value in self._table.items() if key.startswith(prefix)
         }
-        if self._schemas is None:
-            return paths
-        api = self._schemas.api(str(self._table["api"]))
-        schema = api.request if message == "request" else api.response
-        for path in paths:
-            known = field_paths(schema)
-            if path not in known:
-                raise _unknown(path, f"field of {schema.name}", known)
-        return paths
 
     def _release(self, action: Action) -> Release:
-        text = self._table.get("release.after")
-        after = []
-        for part in str(text).split("+") if text is not None else ():
-            api, _, message = part.strip().partition(" ")
-            self._require_api(api)
+        after, states = self._parts("release.after"), self._parts("release.state")
+        selectors = []
+        for part in after:
+            api, _, message = part.partition(" ")
             if message not in ("", "request", "response"):
                 raise UsageError(
-                    f'a rule: release.after is "{on_one_line(part)}"; write an API, and response if you mean that'
+                    f'release.after is "{on_one_line(part)}"; write an API, and response if you mean that'
                 )
-            after.append(Selector(api, "response" if message == "response" else "request"))
-        after_s = self._table.get("release.after_s")
-        if after_s is None and not after and action is Action.DUPLICATE:
-            return Release(after_s=0.0)
-        return Release(
-            tuple(after), None if after_s is None else self._number("release.after_s", 0.0, float, least=0.0)
-        )
+            selectors.append(Selector(api, "response" if message == "response" else "request"))
+        for state in states:
+            if state not in STATES.values():
+                raise unknown_name(state, "there is no state of a transaction", STATES.values())
+        after_s = None
+        if "release.after_s" in self._table:
+            after_s = self._number("release.after_s", 0.0, float, least=0.0)
+        if states and (after or after_s is not None):
+            raise UsageError("release.state cannot be joined with release.after; leave one of them out")
+        if not after and not states and after_s is None and action is Action.DUPLICATE:
+            after_s = 0.0
+        return Release(tuple(selectors), after_s, tuple(states))
 
-    def _error(self, api: str) -> str:
-        name = self._table.get("error")
-        if name is None:
-            return ""
-        _require_error(str(name))
-        possible = possible_errors().get(api)
-        if possible is not None and name not in possible:
-            raise UsageError(
-                f"a rule: a broker never answers {api} with {name}; it can answer {', '.join(sorted(possible))}"
-            )
-        return str(name)
+    def _parts(self, key: str) -> list[str]:
+        """Return the parts of a value that + separates."""
+        return [part.strip() for part in str(self._table[key]).split("+")] if key in self._table else []
+
+    def _error(self, key: str, api: str) -> str:
+        name = str(self._table.get(key, ""))
+        if name and (key, name) != ("error_seen", "NONE"):
+            require_possible_error(api, name)
+        return name
 
     def _links(self) -> str:
         links = str(self._table.get("links", "client"))
         if links not in ("client", "peer"):
             raise UsageError(
-                f'a rule: links is "{on_one_line(links)}"; write client, or peer for the links between brokers'
+                f'links is "{on_one_line(links)}"; write client, or peer for the links between brokers'
             )
         return links
 
     def _number(
-        self, key: str, default: Any, kind: Callable[[Any], Any], *, least: float, most: float = inf
+        self,
+        key: str,
+        default: Any,
+        kind: Callable[[Any], Any],
+        *,
+        least: float = -inf,
+        above: float = -inf,
+        most: float = inf,
     ) -> Any:
         value = self._table.get(key, default)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not least <= value <= most or kind(value) != value:
+        if not is_number or not (least <= value <= most and value > above) or kind(value) != value:
             what = "a whole number" if kind is int else "a number"
-            limits = f"of at least {least:g}" if most == inf else f"from {least:g} to {most:g}"
-            raise UsageError(f"a rule: {key} is {value!r}; write {what} {limits}")
+            limits = f"above {above:g}" if least == -inf else f"of at least {least:g}"
+            limits += "" if most == inf else f", and at most {most:g}"
+            raise UsageError(f"{key} is {value!r}; write {what} {limits}")
         return kind(value)
-
-
-def field_paths(schema: MessageSchema) -> list[str]:
-    """Return the paths of all fields of a message: `Topics.Partitions.PartitionIndex`."""
-    return list(_all_paths(schema.fields))
-
-
-def _all_paths(fields: Iterable[Field], prefix: str = "") -> Iterable[str]:
-    for field in fields:
-        yield prefix + field.name
-        yield from _all_paths(field.fields, f"{prefix}{field.name}.")
-
-
-def _require_error(name: str) -> None:
-    if name not in error_codes():
-        raise _unknown(name, "error", error_codes())
 
 
 def _choice(key: str, text: str, kind: type[Any]) -> Any:
@@ -281,16 +274,7 @@ def _choice(key: str, text: str, kind: type[Any]) -> Any:
         return kind(text)
     except ValueError:
         names = ", ".join(each.value for each in kind)
-        raise UsageError(f'a rule: {key} is "{on_one_line(text)}"; write one of {names}') from None
-
-
-def _unknown(text: str, what: str, known: Iterable[str]) -> UsageError:
-    names = list(known)
-    near = get_close_matches(text, names, 1, 0.5)
-    return UsageError(
-        f'a rule: there is no {what} "{on_one_line(text)}"'
-        + (f"; did you mean {near[0]}?" if near else f"; write one of {', '.join(sorted(names)[:12])}, ...")
-    )
+        raise UsageError(f'{key} is "{on_one_line(text)}"; write one of {names}') from None
 
 
 def _scalar(text: str) -> str | int | float:
@@ -302,10 +286,3 @@ def _scalar(text: str) -> str | int | float:
         except ValueError:
             continue
     return text
-
-
-@cache
-def possible_errors() -> Mapping[str, frozenset[str]]:
-    """Return by API the errors that a broker can answer, for the APIs of which that is known."""
-    body = tomllib.loads(Path(__file__).with_name("api-errors.toml").read_text())
-    return {api: frozenset(errors) for api, errors in body.items()}

@@ -67,7 +67,10 @@ class Selector:
             and _fits(self.transactional_id, frame.transactional_ids)
             and _fits(self.group, frame.groups)
             and (self.error is None or self.error in (frame.errors or ("NONE",)))
-            and all(wanted in values_at(frame.body, path) for path, wanted in self.fields.items())
+            and all(
+                wanted in (found := values_at(frame.body, path)) or str(wanted) in found
+                for path, wanted in self.fields.items()
+            )
         )
 
     def __str__(self) -> str:
@@ -83,14 +86,16 @@ class Selector:
 class Release:
     """When a kept message is delivered: after each of `after` was seen, in this order, and then `after_s` later.
 
-    Without both it is delivered when the fault is healed. The last message of `after` waits until the broker has
-    answered the released one, so that the order is certain.
+    Or, with `states`: after the coordinator has shown the transaction of the message in these states, in this order.
+    The run watches for them. Without all three, a message is delivered when the fault is healed. The last message of
+    `after` waits until the broker has answered the released one, so that the order is certain.
     """
 
     after: tuple[
         Selector, ...
     ] = ()  # of the same transactional id or group as the kept message, if that has one
     after_s: float | None = None
+    states: tuple[str, ...] = ()  # states of `harness.witness.transaction_log.STATES`
 
 
 @dataclass(frozen=True)
@@ -148,7 +153,7 @@ def values_at(body: Any, path: str) -> list[Any]:
 
 
 def with_values(body: Message, changes: Mapping[str, Scalar]) -> Message:
-    """Return the message with these values at these paths."""
+    """Return the message with these values at these paths. A path that its version does not have is left out."""
     for path, value in changes.items():
         body = _with_value(body, path.split("."), value)
     return body
@@ -158,4 +163,6 @@ def _with_value(body: Any, path: list[str], value: Scalar) -> Any:
     if isinstance(body, list):
         return [_with_value(each, path, value) for each in body]
     name, *rest = path
-    return {**body, name: _with_value(body[name], rest, value) if rest else value}
+    if rest:
+        return {**body, name: _with_value(body[name], rest, value)} if body.get(name) is not None else body
+    return {**body, name: str(value) if isinstance(body.get(name), str) else value}

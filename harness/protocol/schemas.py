@@ -149,6 +149,7 @@ class Schemas:
     apis: Mapping[int, Api]
     request_header: MessageSchema
     response_header: MessageSchema
+    kafka: str = ""  # the version of the release
     _by_name: Mapping[str, Api] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -195,7 +196,8 @@ def _read(jar: Path) -> Schemas:
         for key, request in requests.items()
         if key in responses
     }
-    return Schemas(apis, headers["RequestHeader"], headers["ResponseHeader"])
+    kafka = jar.stem.removeprefix("kafka-clients-")
+    return Schemas(apis, headers["RequestHeader"], headers["ResponseHeader"], kafka)
 
 
 def _without_comments(text: str) -> dict[str, Any]:

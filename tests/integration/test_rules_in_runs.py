@@ -8,6 +8,7 @@ import pytest
 
 import fencepost
 from fencepost import Result
+from harness.clients.requests_sent import Sender, why_never_sent
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +16,10 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """A run of a correct workload on librdkafka, in which an EndTxn arrives late (KAFKA-17754)."""
     return fencepost.run(
         nemesis="late-end-txn",
-        rule=["api=WriteTxnMarkers,action=drop", "api=AddOffsetsToTxn,action=error,error=NOT_COORDINATOR"],
+        rule=[
+            "api=EndTxn,transactional_id=nobody,action=drop",
+            "api=AddOffsetsToTxn,action=error,error=NOT_COORDINATOR",
+        ],
         time_limit=15,
         abort_share=0.3,
         seed=3,
@@ -42,7 +46,7 @@ def test_the_proof_says_when_the_request_was_held_delivered_and_answered(result:
 def test_a_rule_that_matches_nothing_did_not_act(result: Result) -> None:
     reports = faults_of(result)
     assert reports["rule AddOffsetsToTxn requests"]["acted"]
-    report = reports["rule WriteTxnMarkers requests"]  # clients send none
+    report = reports["rule EndTxn requests of nobody"]
     assert not report["acted"] and "none was seen" in report["evidence"]
     assert "fault-did-not-act" in result.reasons
 
@@ -57,3 +61,11 @@ def test_the_journal_of_the_proxy_has_the_request_and_what_was_done(result: Resu
     assert any(request["errors"] == ["NOT_COORDINATOR"] for request in requests.values())
     (log,) = Path(result.folder).glob("**/protocol-proxy.log")
     assert "Traceback" not in log.read_text()
+
+
+def test_its_clients_sent_no_request_that_is_refused_as_never_sent(result: Result) -> None:
+    lines = [json.loads(line) for line in (Path(result.folder) / "protocol.jsonl").read_text().splitlines()]
+    requests = [line["request"] for line in lines if "request" in line]
+    sent = {request["api"] for request in requests if request["link"].startswith("client:w")}
+    assert {"EndTxn", "AddPartitionsToTxn", "JoinGroup", "Fetch"} <= sent
+    assert not {api for api in sent if why_never_sent(api, Sender("librdkafka", transaction_version=2))}

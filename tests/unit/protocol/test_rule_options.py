@@ -7,7 +7,8 @@ import pytest
 import fencepost
 from harness.common.errors import UsageError
 from harness.protocol.errors import error_codes
-from harness.protocol.rule_options import parse_rule, possible_errors, read_rules, rule_of, rule_text
+from harness.protocol.rule_checks import possible_errors, require_possible
+from harness.protocol.rule_options import parse_rule, read_rules, rule_of, rule_text
 from harness.protocol.rules import Action, Release, Selector, When
 from harness.protocol.schemas import Schemas
 from harness.settings.kinds import Rules
@@ -38,7 +39,9 @@ def schemas(tmp_path: Path) -> Schemas:
 def test_a_file_and_the_command_line_give_the_same_rule(tmp_path: Path, schemas: Schemas) -> None:
     file = tmp_path / "rules.toml"
     file.write_text(FILE)
-    first, second = (rule_of(table, schemas=schemas).rule for table in read_rules(file))
+    first, second = (rule_of(table).rule for table in read_rules(file))
+    require_possible(first, schemas)
+    require_possible(second, schemas)
     assert first.select == Selector("EndTxn", transactional_id="shop-2")
     assert (first.nth, first.action, first.error, first.when) == (
         3,
@@ -58,35 +61,87 @@ def test_a_file_and_the_command_line_give_the_same_rule(tmp_path: Path, schemas:
     [
         ("drop", '"drop" is no NAME=VALUE'),
         ("api=EndTxn,action=drop,api=Produce", "api is given twice; write one --rule for each rule"),
-        ("api=EndTxn", "a rule needs action=NAME: one of hold, delay"),
-        ("action=drop", "a rule needs api=NAME"),
-        ("api=EndTx,action=drop", 'no API "EndTx"; did you mean EndTxn'),
+        ("api=EndTxn", "a rule: it needs action=NAME: one of hold, delay"),
+        ("action=drop", "a rule: it needs api=NAME"),
+        ("api=EndTx,action=drop", 'a rule: Kafka 0 has no API "EndTx"; did you mean EndTxn'),
         ("api=EndTxn,action=lose", 'action is "lose"; write one of hold, delay'),
-        ("api=EndTxn,action=error", "a rule with action=error needs error="),
-        ("api=EndTxn,action=delay", "a rule with action=delay needs delay_s="),
-        ("api=EndTxn,action=edit", "a rule with action=edit needs set.FIELD="),
+        ("api=EndTxn,action=error", "a rule: action=error needs error="),
+        ("api=EndTxn,action=delay", "a rule: action=delay needs delay_s="),
+        ("api=EndTxn,action=edit", "a rule: action=edit needs set.FIELD="),
         ("api=EndTxn,action=error,error=NOT_COORDINATR", "did you mean NOT_COORDINATOR"),
         (
             "api=EndTxn,action=error,error=OFFSET_OUT_OF_RANGE",
             "a broker never answers EndTxn with OFFSET_OUT_OF_RANGE",
         ),
         ("api=EndTxn,action=drop,fields.Comitted=true", "did you mean Committed"),
-        ("api=EndTxn,action=edit,set.NoSuch=1", "no field of EndTxnRequest"),
+        ("api=EndTxn,action=edit,set.NoSuch=1", 'EndTxnRequest has no field "NoSuch"'),
         ("api=EndTxn,action=drop,nth=0", "nth is 0; write a whole number of at least 1"),
         ("api=EndTxn,action=drop,times=1.5", "times is 1.5; write a whole number"),
         ("api=EndTxn,action=drop,tims=2", "did you mean times"),
-        ("api=EndTxn,message=answer,action=drop", 'message is "answer"; write request or response'),
+        ("api=EndTxn,message=answer,action=drop", 'message is "answer"; write one of request, response'),
         ("api=EndTxn,message=response,action=swap", "swap is for requests"),
         ("api=EndTxn,action=hold,release.after=EndTxn answer", 'release.after is "EndTxn answer"'),
-        ("api=EndTxn,action=hold,release.after=EndTx", 'no API "EndTx"'),
+        ("api=EndTxn,action=hold,release.after=EndTx", 'Kafka 0 has no API "EndTx"'),
         ("api=EndTxn,action=drop,client=gone", 'client is "gone"; write one of reset, stall'),
         ("api=EndTxn,action=drop,links=all", 'links is "all"; write client, or peer'),
-        ("api=EndTxn,action=drop,probability=2", "probability is 2"),
+        ("api=EndTxn,action=drop,probability=2", "probability is 2; write a number above 0, and at most 1"),
+        ("api=EndTxn,action=drop,probability=0", "probability is 0; write a number above 0"),
+        ("api=EndTxn,action=drop,hold_s=0", "hold_s is 0; write a number above 0"),
+        ("api=EndTxn,action=drop,error_seen=NONE", "error_seen is for responses, and requests have no error"),
+        (
+            "api=EndTxn,message=response,action=drop,error_seen=OFFSET_OUT_OF_RANGE",
+            "a broker never answers EndTxn with OFFSET_OUT_OF_RANGE",
+        ),
+        ("api=EndTxn,message=response,action=drop,error_seen=NO_ERROR", 'there is no error "NO_ERROR"'),
+        ("api=EndTxn,message=response,action=close,when=after", "when is for requests"),
+        (
+            "api=EndTxn,action=drop,when=after",
+            "when is for action=error or close; leave it out with action=drop",
+        ),
+        ("api=EndTxn,action=drop,delay_s=1", "delay_s is for action=delay"),
+        ("api=EndTxn,action=drop,error=NOT_COORDINATOR", "error is for action=error"),
+        ("api=EndTxn,action=drop,set.ProducerEpoch=1", "set.ProducerEpoch is for action=edit"),
+        (
+            "api=EndTxn,action=drop,release.after=EndTxn",
+            "release.after is for action=hold or duplicate or swap",
+        ),
+        ("api=EndTxn,action=delay,delay_s=1,client=stall", "client is for action=hold or drop"),
+        ("api=EndTxn,action=drop,group=g", "a rule: EndTxn names no group: leave out group"),
+        (
+            "api=WriteTxnMarkers,action=drop,transactional_id=shop-1",
+            "WriteTxnMarkers names no transactional id: leave out transactional_id",
+        ),
+        ("api=EndTxn,action=drop,fields.Committed=1", "fields.Committed is 1; write true or false"),
+        ("api=EndTxn,action=drop,fields.ProducerEpoch=x", "fields.ProducerEpoch is x; write a whole number"),
+        ("api=EndTxn,action=edit,set.ProducerEpoch=true", "set.ProducerEpoch is True; write a whole number"),
+        ("api=EndTxn,action=edit,set.ProducerEpoch=40000", "a whole number from -32768 to 32767"),
+        ("api=EndTxn,action=edit,set.TransactionalId=true", "set.TransactionalId is True; write a text"),
+        (
+            "api=Produce,action=drop,fields.TopicData=out",
+            "TopicData has fields of its own; write one of them: fields.TopicData.Name",
+        ),
+        (
+            "api=Produce,action=edit,set.TopicData.PartitionData.Records=x",
+            "a field of type records cannot be written in a rule",
+        ),
+        (
+            "api=EndTxn,action=hold,release.after=WriteTxnMarkers",
+            "WriteTxnMarkers names no transactional id, so it never releases EndTxn",
+        ),
+        ("api=EndTxn,action=hold,release.state=Complete", "did you mean CompleteAbort"),
+        (
+            "api=EndTxn,action=hold,release.state=Ongoing,release.after=EndTxn",
+            "release.state cannot be joined with release.after",
+        ),
+        (
+            "api=WriteTxnMarkers,action=hold,release.state=Ongoing",
+            "WriteTxnMarkers names no transactional id: leave out release.state",
+        ),
     ],
 )
 def test_a_rule_that_is_wrong_gets_one_sentence(text: str, message: str, schemas: Schemas) -> None:
     with pytest.raises(UsageError) as refused:
-        rule_of(parse_rule(text), schemas=schemas)
+        require_possible(rule_of(parse_rule(text)).rule, schemas)
     assert message in str(refused.value) and "\n" not in str(refused.value)
 
 
@@ -114,6 +169,8 @@ def test_a_rule_in_python_is_the_text_of_the_command_line() -> None:
     )
     assert text == "api=EndTxn,action=hold,nth=2,fields.Committed=false,release.after=EndTxn response"
     assert rule_of(parse_rule(text)).rule.select.fields == {"Committed": False}
+    text = fencepost.rule("EndTxn", "hold", release={"state": ["CompleteAbort", "Ongoing"]})
+    assert rule_of(parse_rule(text)).rule.release == Release(states=("CompleteAbort", "Ongoing"))
 
 
 def test_every_possible_error_is_an_error_of_kafka() -> None:

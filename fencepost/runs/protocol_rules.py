@@ -1,0 +1,113 @@
+"""The protocol rules of a run: planned from `--rule`, and refused before the run if they can never act."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from fencepost import registry
+from harness.clients.requests_sent import BROKER, Sender, why_never_sent
+from harness.cluster import Ability, Need, describe_needs
+from harness.cluster.kinds.registry import CLUSTERS, abilities_of
+from harness.common.errors import UsageError
+from harness.environment.kafka_versions import kafka_version
+from harness.model.pipeline import PipelineSpec
+from harness.network import ApplyRule
+from harness.protocol.rule_checks import require_possible
+from harness.protocol.rule_options import parse_rule, rule_of
+from harness.protocol.schemas import Schemas
+from harness.runner.nemesis import Nemesis, PlannedFault, Target
+from harness.settings.client_choice import ClientChoice
+from harness.settings.options import Options
+
+if TYPE_CHECKING:
+    from harness.environment.kafka import KafkaDistribution
+
+
+def planned_rules(options: Options) -> list[PlannedFault]:
+    """The faults of `--rule`. A rule without a duration is in force until the time limit. Raises `UsageError`."""
+    planned: list[PlannedFault] = []
+    if not options.rule:
+        return planned
+    needs: set[Need] = {ApplyRule}
+    if any(rule_of(parse_rule(text)).links == "peer" for text in options.rule):
+        needs.add(Ability.PEER_LINKS)
+    if not needs <= abilities_of(options):
+        raise UsageError(
+            f"--rule needs a cluster on which one can {describe_needs(needs - abilities_of(options))}: "
+            "choose --cluster local"
+        )
+    for text in options.rule:
+        parameters = parse_rule(text)
+        spec = rule_of(parameters)
+        if spec.start_s >= options.time_limit_s:
+            raise UsageError(
+                f"a rule: start_s is {spec.start_s:g}, and the run ends after {options.time_limit_s:g} s: "
+                "write a smaller start_s, or choose a longer --time-limit"
+            )
+        hold_s = spec.hold_s if spec.hold_s is not None else options.time_limit_s - spec.start_s
+        own = {name: value for name, value in parameters.items() if name not in ("start_s", "hold_s")}
+        if "probability" in own:
+            own.setdefault("seed", options.seed or 0)
+        planned.append(
+            PlannedFault(
+                "rule", Target("rule", f"{spec.rule.action} {spec.rule.select}"), spec.start_s, hold_s, own
+            )
+        )
+    return planned
+
+
+def links_of(fault: PlannedFault, nemeses: Mapping[str, Nemesis]) -> str:
+    """The kind of links that must pass through the protocol proxy for a fault: client, peer, or empty."""
+    return str(fault.parameters.get("links", nemeses[fault.fault].links))
+
+
+def require_known_messages(faults: Collection[PlannedFault], kafka: "KafkaDistribution") -> None:
+    """Raise `UsageError` if a rule names what the messages of the cluster's version of Kafka do not have."""
+    nemeses = registry.nemeses()
+    for fault in faults:
+        if fault.fault == "rule":
+            require_possible(rule_of(fault.parameters).rule, Schemas.of_jar(kafka.clients_jar))
+        elif (make_rule := nemeses[fault.fault].rule) is not None:
+            require_possible(make_rule(fault), Schemas.of_jar(kafka.clients_jar), fault.fault)
+
+
+def require_sent(options: Options, pipeline: PipelineSpec, faults: Collection[PlannedFault]) -> None:
+    """Raise `UsageError` if a rule waits for a request that the chosen client or the brokers never send.
+
+    Nothing is known about the clients of a user's own program, so nothing is refused for them.
+    """
+    nemeses = registry.nemeses()
+    for fault in faults:
+        links = links_of(fault, nemeses)
+        if links == "client" and not pipeline.journaled:
+            continue
+        sender = Sender(BROKER) if links == "peer" else _client_of(options, pipeline)
+        for api in _awaited_apis(fault, nemeses):
+            if why := why_never_sent(api, sender):
+                raise UsageError(f"{fault.fault} would never act, because {why}")
+
+
+def _awaited_apis(fault: PlannedFault, nemeses: Mapping[str, Nemesis]) -> Iterator[str]:
+    """Yield the API on which a fault acts, and those that the user has named for its release."""
+    if fault.fault == "rule":
+        rule = rule_of(fault.parameters).rule
+        yield from (rule.select.api, *(selector.api for selector in rule.release.after))
+    elif (make_rule := nemeses[fault.fault].rule) is not None:
+        yield make_rule(fault).select.api
+
+
+def _client_of(options: Options, pipeline: PipelineSpec) -> Sender:
+    client = ClientChoice.of(options.client)
+    kafka = kafka_version(options.kafka)
+    level = kafka.transaction_default if options.transaction_version is None else options.transaction_version
+    if client.pinned is not None:
+        own_level = client.pinned.transaction_version
+    else:
+        own_level = max(kafka.transaction_versions) if client.name == "java" else 0
+    return Sender(
+        client.name,
+        transaction_version=None if CLUSTERS[options.cluster].shared else level,
+        client_transaction_version=own_level,
+        group_protocol=options.group_protocol,
+        transactional=pipeline.transactional,
+        in_group=any(stage.group is not None for stage in pipeline.stages),
+    )

@@ -1,0 +1,102 @@
+"""Rules and protocol faults that can never act are refused before the run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.command_line import command_line
+from fencepost.runs.planning import draw_schedule
+from fencepost.runs.protocol_rules import require_known_messages
+from harness.common.errors import UsageError
+from harness.environment.kafka import KafkaDistribution
+from harness.settings.options import Options
+from tests.support.protocol_schemas import make_jar
+from tests.support.user_pipeline import MINIMAL, read_pipeline
+from workloads.custom.pipeline import CustomPipeline
+from workloads.registry import WORKLOADS
+
+ROOM_S = {"time_limit_s": 60.0, "seed": 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"client": "java", "nemesis": ("late-add-partitions",)},
+            "late-add-partitions would never act, because under transaction version 2 the Java client sends no",
+        ),
+        ({"client": "java:4.1.2", "nemesis": ("late-add-partitions",)}, "--set transaction-version=1"),
+        ({"client": "java:3.9.2", "nemesis": ("late-add-partitions",)}, ""),
+        ({"client": "java", "kafka": "3.9.2", "nemesis": ("late-add-partitions",)}, ""),
+        ({"client": "java", "transaction_version": 1, "nemesis": ("late-add-partitions",)}, ""),
+        ({"nemesis": ("late-add-partitions",)}, ""),
+        ({"client": "java", "nemesis": ("lost-response@AddOffsetsToTxn",)}, "lost-response would never act"),
+        ({"client": "java", "nemesis": ("late-end-txn", "late-offset-commit")}, ""),
+        ({"nemesis": ("late-marker",)}, ""),
+        ({"nemesis": ("lost-response@WriteTxnMarkers",)}, "only brokers send WriteTxnMarkers"),
+        ({"rule": ("api=WriteTxnMarkers,action=drop",)}, "rule would never act, because only brokers send"),
+        ({"rule": ("api=WriteTxnMarkers,action=drop,links=peer",)}, ""),
+        ({"rule": ("api=EndTxn,action=drop,links=peer",)}, "a broker sends no EndTxn to other brokers"),
+        (
+            {"rule": ("api=ConsumerGroupHeartbeat,action=drop",)},
+            "in the classic group protocol a client sends no",
+        ),
+        (
+            {"rule": ("api=JoinGroup,action=drop",), "group_protocol": "consumer"},
+            "in the consumer group protocol",
+        ),
+        (
+            {"rule": ("api=EndTxn,action=hold,release.after=AddOffsetsToTxn",), "client": "java"},
+            "the Java client sends no AddOffsetsToTxn",
+        ),
+        ({"rule": ("api=EndTxn,action=drop,start_s=60",)}, "start_s is 60, and the run ends after 60 s"),
+    ],
+)
+def test_a_rule_on_a_request_that_nobody_sends_is_refused(changes: dict[str, Any], message: str) -> None:
+    options = Options(**{**ROOM_S, **changes})
+    if not message:
+        assert draw_schedule(options, WORKLOADS["shop"]).planned_faults
+        return
+    with pytest.raises(UsageError) as refused:
+        draw_schedule(options, WORKLOADS["shop"])
+    assert message in str(refused.value) and "\n" not in str(refused.value)
+    assert command_line(options)
+
+
+def test_a_workload_without_transactions_sends_no_end_of_one() -> None:
+    options = Options(**{**ROOM_S, "rule": ("api=EndTxn,action=drop",)}, workload="at-least-once")
+    with pytest.raises(UsageError, match="a client without a transactional id sends no EndTxn"):
+        draw_schedule(options, WORKLOADS["at-least-once"])
+
+
+def test_nothing_is_known_about_the_client_of_a_users_program(tmp_path: Path) -> None:
+    pipeline = CustomPipeline(read_pipeline(tmp_path, MINIMAL))
+    rules = ("api=AddPartitionsToTxn,action=drop", "api=ConsumerGroupHeartbeat,action=drop")
+    options = Options(**{**ROOM_S, "rule": rules}, pipeline=str(tmp_path / "pipeline.toml"))
+    assert len(draw_schedule(options, pipeline).planned_faults) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rule": ("api=FindCoordinator,action=drop",)}, 'a rule: Kafka 0 has no API "FindCoordinator"'),
+        ({"nemesis": ("error-response@EndTxn:NOT_COORDINATR",)}, "error-response: there is no error"),
+        (
+            {"nemesis": ("error-response@EndTxn:OFFSET_OUT_OF_RANGE",)},
+            "error-response: a broker never answers EndTxn with OFFSET_OUT_OF_RANGE",
+        ),
+        ({"nemesis": ("late-end-txn", "lost-response", "late-marker")}, ""),
+    ],
+)
+def test_names_that_the_version_of_kafka_does_not_have_are_refused(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    kafka = KafkaDistribution("0", (make_jar(tmp_path),))
+    schedule = draw_schedule(Options(**{**ROOM_S, **changes}), WORKLOADS["shop"])
+    if not message:
+        require_known_messages(schedule.planned_faults, kafka)
+        return
+    with pytest.raises(UsageError) as refused:
+        require_known_messages(schedule.planned_faults, kafka)
+    assert str(refused.value).startswith(message)
