@@ -51,6 +51,7 @@ class RunOptions(TypedDict, total=False):
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None
     record_bytes: int | None
     partitions: int | None
+    replicas: int | None
     static_membership: bool | None
     first_port: int | None
     witness: Literal["segments", "fetch"] | None

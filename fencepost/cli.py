@@ -20,7 +20,7 @@ from harness.common.secrets import redact_text
 from harness.settings.options import FIELDS
 
 COMMANDS = (
-    "run", "check", "report", "replay", "trace", "suite", "sweep", "bench", "list", "explain",
+    "run", "check", "report", "replay", "trace", "suite", "sweep", "known-bugs", "bench", "list", "explain",
     "doctor", "clean", "init",
 )  # fmt: skip
 HIDDEN = ("_serve",)
@@ -41,7 +41,7 @@ class CommandGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in (*COMMANDS, *HIDDEN):
             return None
-        command: click.Command = import_module(f"fencepost.commands.{name}").command
+        command: click.Command = import_module(f"fencepost.commands.{name.replace('-', '_')}").command
         return command
 
     def resolve_command(

@@ -4,15 +4,27 @@ The request outlives its connection: the client's retry ends the transaction, an
 request arrives, and Kafka takes it for the end of the new transaction (KAFKA-17754). Its outputs are aborted, but its
 offsets are committed afterwards. Clients that use transaction.version 2 (KIP-890) are protected by a new epoch for each
 transaction. librdkafka is not.
+
+Transactions abort rarely, so the fault makes some abort: it answers a TxnOffsetCommit with ILLEGAL_GENERATION, as after
+a rebalance.
 """
 
 from harness.protocol.rules import Action, ProtocolRule, Release, Selector
 from nemeses.effects.rules import protocol_fault
 
+TIMES = 3
+_ABORTING = ProtocolRule(
+    "abort-for-late-end-txn",
+    Selector("TxnOffsetCommit"),
+    Action.ERROR,
+    times=TIMES,
+    error="ILLEGAL_GENERATION",
+)
+
 
 def _make_rule(api: str, error: str) -> ProtocolRule:
     release = Release(after=(Selector("EndTxn", "response"), Selector("AddOffsetsToTxn")))
-    return ProtocolRule("", Selector(api, fields={"Committed": False}), Action.HOLD, times=3, release=release)
+    return ProtocolRule("", Selector(api, fields={"Committed": False}), Action.HOLD, times=TIMES, release=release)
 
 
 NEMESIS = protocol_fault(
@@ -24,4 +36,5 @@ NEMESIS = protocol_fault(
     _make_rule,
     api="EndTxn",
     aimable=False,
+    helpers=[_ABORTING],
 )

@@ -60,6 +60,13 @@ def apply_options(spec: PipelineSpec, options: Options, workload: "Workload") ->
             f"record-bytes needs a workload that makes outputs from inputs, and {workload.name} does not: "
             "choose another --workload"
         )
+    if options.replicas is not None:
+        if options.replicas > options.brokers:
+            raise UsageError(
+                f"replicas is {options.replicas}, but the cluster has {options.brokers} brokers: choose at most as many "
+                "replicas as brokers"
+            )
+        spec = spec.with_replicas(options.replicas)
     limit = largest_bytes(options.record_bytes)
     if limit is not None:
         spec = spec.with_topics({"max.message.bytes": str(limit)})

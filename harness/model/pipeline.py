@@ -63,9 +63,14 @@ def durable_topic(
     identity: RecordIdentity = RecordIdentity.JOURNAL,
 ) -> TopicSpec:
     """Return a topic that is as durable as possible: on three brokers or more, 3 replicas, 2 of them in sync."""
-    replication = min(MOST_REPLICAS, brokers)
-    settings = {**TOPIC_CONFIG, "min.insync.replicas": str(max(1, replication - 1)), **(config or {})}
-    return TopicSpec(name, partitions, replication, settings, identity)
+    replicas = min(MOST_REPLICAS, brokers)
+    settings = {**TOPIC_CONFIG, "min.insync.replicas": str(min_in_sync(replicas)), **(config or {})}
+    return TopicSpec(name, partitions, replicas, settings, identity)
+
+
+def min_in_sync(replicas: int) -> int:
+    """Return `min.insync.replicas` of a topic that stays writable when one of its replicas is lost."""
+    return max(1, replicas - 1)
 
 
 @dataclass(frozen=True)
@@ -119,6 +124,11 @@ class StageSpec:
     def has_unknown_ids(self) -> bool:
         """Return whether the stage has transactions whose transactional ids are not known before its first request."""
         return not self.journaled and self.txn_timeout_ms > 0 and not self.transactional_ids
+
+    def with_replicas(self, replicas: int) -> "PipelineSpec":
+        """Return the pipeline with this many replicas of every topic."""
+        topics = tuple(replace(topic, replication=replicas) for topic in self.topics)
+        return replace(self, topics=topics).with_topics({"min.insync.replicas": str(min_in_sync(replicas))})
 
     def with_workers(self, more: Sequence[str], shared: bool) -> "StageSpec":
         """Return the stage with more workers. If `shared`, all its workers have the same transactional id."""

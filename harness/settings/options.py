@@ -170,6 +170,9 @@ class Options:
         WholeNumber(0, 4_194_304), 0, "bytes that inputs and outputs are padded to; 0: no padding"
     )
     partitions: int = option(WholeNumber(1, 64), 6, "partitions of each topic")
+    replicas: int | None = option(
+        WholeNumber(1, 7), None, "replicas of each topic of a workload; up to 3 if not given"
+    )
     static_membership: bool = option(
         Switch(),
         False,

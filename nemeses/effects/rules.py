@@ -3,8 +3,8 @@
 A fault of this kind is its docstring, a function that makes the rule, and a call of `protocol_fault`.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from random import Random
 
@@ -32,19 +32,24 @@ HOLD_S = 6.0
 
 @contextmanager
 def rule_in_force(
-    context: FaultContext, rule: ProtocolRule, kind: str = "client:w"
+    context: FaultContext, rule: ProtocolRule, kind: str = "client:w", helpers: Sequence[ProtocolRule] = ()
 ) -> Iterator[InjectedFault]:
     """Put a rule in force on all links of a kind. The fault acted if the rule acted on a message.
 
+    `helpers` are rules that make clients send the messages of `rule`. They alone prove nothing.
     The proof is taken after the heal, when the brokers have answered the messages that the rule kept.
     """
     links = [link for link in context.cluster.network.links if link.startswith(kind)]
     if not links:
         raise FaultFailed(f"this cluster has no links {kind}*, so a rule cannot act on them")
     effect = InjectedFault(target=str(rule.select))
+    impose = context.cluster.network.impose
     effect.mark_injected()
-    with context.cluster.network.impose(links, ApplyRule(rule)) as in_force:
+    with ExitStack() as stack:
+        helping = [stack.enter_context(impose(links, ApplyRule(helper))) for helper in helpers]
+        in_force = stack.enter_context(impose(links, ApplyRule(rule)))
         yield effect
+    effect.proof += [words for helper in helping if (words := helper.evidence())]
     effect.add_proof(in_force.evidence())
     if not effect.acted:
         effect.unmet_goals["rule"] = in_force.missing_proof
@@ -59,6 +64,7 @@ def protocol_fault(
     error: str = "",
     aimable: bool = True,
     kind: str = "client:w",
+    helpers: Sequence[ProtocolRule] = (),
 ) -> Nemesis:
     """Return a fault that puts a rule in force.
 
@@ -70,6 +76,7 @@ def protocol_fault(
         error: The error if the user chooses none. Empty: the fault has none.
         aimable: Whether the user may choose another API, and another error if the fault has one.
         kind: How the names of the links begin on which it acts.
+        helpers: Rules that make clients send the messages on which the fault acts.
     """
 
     def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
@@ -82,7 +89,7 @@ def protocol_fault(
 
     @contextmanager
     def inject(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
-        with rule_in_force(context, rule(planned), kind) as effect:
+        with rule_in_force(context, rule(planned), kind, helpers) as effect:
             yield effect
 
     return Nemesis(

@@ -1,0 +1,184 @@
+"""A known bug: what it is, the run that shows it, its control, and how often both have the expected verdict.
+
+The control is a run in which the cause is missing: another client, another setting, or no fault. It must be valid.
+A run shows the bug only if each of its faults acted.
+"""
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fencepost import registry
+from fencepost.api import FencepostFailed, Result, run
+from harness.common.errors import ExitStatus, UsageError
+from harness.common.names import check_name
+from harness.results.reasons import CODES
+from harness.settings.options import Options, key_of
+
+FOLDER = Path(__file__).parent
+SEED = 1
+"""The seed of the first run. The n-th run has the n-th seed from here."""
+
+
+@dataclass(frozen=True)
+class KnownBug:
+    """The content of one file. Options are written as in a suite file."""
+
+    name: str
+    title: str
+    where: str  # the programs that have it
+    since: str
+    until: str  # empty: it is not fixed
+    link: str
+    bug: Mapping[str, Any]  # the options of the run that shows it
+    control: Mapping[str, Any]  # the options of its control
+    anomalies: Sequence[str] = ()  # the verdict names at least one of them
+    reason: str = ""  # instead of anomalies: the verdict is unknown, and has this reason code
+    kafka: Sequence[str] = ()  # the versions of Kafka on which it can be shown; the first is the default
+
+    @property
+    def expected(self) -> str:
+        """The verdict that shows the bug, in words."""
+        return f"unknown, {self.reason}" if self.reason else f"invalid, {' or '.join(self.anomalies)}"
+
+    def version(self, kafka: str | None) -> str:
+        """Return the version of Kafka for the runs. Raises `UsageError` if the bug is not known to be in `kafka`."""
+        if kafka is not None and kafka not in self.kafka:
+            raise UsageError(f"{self.name} can be shown on Kafka {', '.join(self.kafka)}, not on {kafka}")
+        return kafka or self.kafka[0]
+
+    def is_shown_by(self, result: Result) -> bool:
+        """Return whether the verdict shows the bug, and each fault acted."""
+        if idle_faults(result):
+            return False
+        if self.reason:
+            return result.valid is None and self.reason in result.reasons
+        return result.valid is False and bool(result.anomalies & set(self.anomalies))
+
+
+def idle_faults(result: Result) -> list[str]:
+    """Return the faults of a run that did not act. A fault that was injected several times needs to act only once."""
+    acted: dict[str, bool] = {}
+    for fault in result.faults:
+        name = f"rule {fault['target']}" if fault["fault"] == "rule" else fault["fault"]
+        acted[name] = acted.get(name, False) or fault["acted"]
+    return [name for name, did in acted.items() if not did]
+
+
+def names() -> list[str]:
+    """Return the names of all known bugs, sorted."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def load(name: str) -> KnownBug:
+    """Read the file of a bug. Raises `UsageError` if there is none."""
+    check_name("known bug", name, names())
+    table = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    defaults, expected = table.pop("defaults", {}), table.pop("expected")
+    for anomaly in expected.get("anomaly", ()):
+        check_name("anomaly", anomaly, registry.anomalies())
+    if reason := expected.get("reason", ""):
+        check_name("reason code", reason, CODES)
+    options = {key: _options(name, {**defaults, **table.pop(key)}) for key in ("bug", "control")}
+    return KnownBug(name=name, anomalies=tuple(expected.get("anomaly", ())), reason=reason, **options, **table)
+
+
+def _options(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the options of a run. Raises `UsageError`."""
+    try:
+        Options().updated(table).validated(registry.known_names())
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from None
+    return {key_of(key): value for key, value in table.items()}
+
+
+@dataclass
+class Count:
+    """How many runs had the expected verdict."""
+
+    runs: int = 0
+    expected: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.expected} of {self.runs}"
+
+
+@dataclass
+class BugCounts:
+    """The runs of a bug and of its control so far."""
+
+    bug: KnownBug
+    shown: Count = field(default_factory=Count)
+    control: Count = field(default_factory=Count)
+    failed: int = 0  # runs without a verdict
+
+    def __str__(self) -> str:
+        return f"{self.bug.name}: shown {self.shown}, control {self.control}"
+
+    @property
+    def exit_status(self) -> ExitStatus:
+        """4 if a run has no verdict, 1 if a verdict is not the expected one, else 0."""
+        if self.failed:
+            return ExitStatus.FAILURE
+        as_expected = all(count.expected == count.runs for count in (self.shown, self.control))
+        return ExitStatus.VALID if as_expected else ExitStatus.INVALID
+
+
+@dataclass(frozen=True)
+class BugRuns:
+    """The options of `fencepost known-bugs NAME`."""
+
+    times: int = 1
+    seed: int = SEED
+    kafka: str | None = None  # None: the first version that the bug names
+    store: str = "store"
+
+
+def measure(
+    counts: BugCounts, settings: BugRuns, say: Callable[[str], None]
+) -> Iterator[str]:
+    """Run the bug and its control, and yield a line for each run.
+
+    Raises:
+        UsageError: The options of a run are wrong, or the bug is not known to be in this version of Kafka.
+        KeyboardInterrupt: A run was interrupted.
+    """
+    bug = counts.bug
+    kafka = bug.version(settings.kafka)
+    for n in range(settings.times):
+        for kind, count in (("bug", counts.shown), ("control", counts.control)):
+            say(f"{bug.name}, {kind} {n + 1} of {settings.times}")
+            own = bug.bug if kind == "bug" else bug.control
+            name = bug.name if kind == "bug" else f"{bug.name}-control"
+            options = {"seed": settings.seed + n, **own, "kafka": kafka, "store": settings.store, "name": name}
+            count.runs += 1
+            try:
+                result = run(**options)
+            except FencepostFailed as error:
+                if error.exit_status == ExitStatus.INTERRUPTED:
+                    raise KeyboardInterrupt from error
+                if error.exit_status == ExitStatus.USAGE:
+                    raise UsageError(str(error)) from error
+                counts.failed += 1
+                yield f"{kind} {n + 1}: no verdict: {error}"
+                continue
+            as_expected = bug.is_shown_by(result) if kind == "bug" else result.valid is True
+            count.expected += as_expected
+            yield f"{kind} {n + 1}: {describe(bug, kind, result, as_expected=as_expected)}"
+
+
+def describe(bug: KnownBug, kind: str, result: Result, *, as_expected: bool) -> str:
+    """Describe the verdict of a run, and what was expected if it is another."""
+    found = [*sorted(result.anomalies), *sorted(result.reasons)]
+    verdict = ", ".join([result.word, *found])
+    if as_expected:
+        conclusion = "shown" if kind == "bug" else "as expected"
+    elif kind == "control":
+        conclusion = "expected: valid"
+    elif idle := idle_faults(result):
+        conclusion = f"not shown, because a fault did not act: {', '.join(idle)}"
+    else:
+        conclusion = f"not shown, expected: {bug.expected}"
+    return f"{verdict}: {conclusion} ({result.folder})"
