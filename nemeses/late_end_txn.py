@@ -23,8 +23,11 @@ _ABORTING = ProtocolRule(
 
 
 def _make_rule(api: str, error: str) -> ProtocolRule:
-    release = Release(after=(Selector("EndTxn", "response"), Selector("AddOffsetsToTxn")))
-    return ProtocolRule("", Selector(api, fields={"Committed": False}), Action.HOLD, times=TIMES, release=release)
+    # With transaction.version 2, the Java client sends no AddOffsetsToTxn.
+    release = Release(after=(Selector("EndTxn", "response"), Selector("AddOffsetsToTxn|TxnOffsetCommit")))
+    return ProtocolRule(
+        "", Selector(api, fields={"Committed": False}), Action.HOLD, times=TIMES, release=release
+    )
 
 
 NEMESIS = protocol_fault(

@@ -5,7 +5,7 @@ import sys
 import click
 
 from fencepost.commands import options as cli_options
-from fencepost.known_bugs.known_bug import KnownBug, BugCounts, BugRuns, load, measure, names
+from fencepost.known_bugs.known_bug import BugCounts, BugRuns, KnownBug, load, measure, names
 from fencepost.sharing.process import shared_spark
 from harness.common.errors import ExitStatus
 
@@ -24,9 +24,7 @@ from harness.common.errors import ExitStatus
     help="the seed of the first run; each repetition has the next one  [default: 1]",
 )
 @cli_options.option_flags("store")
-def command(
-    name: str | None, times: int, kafka: str | None, seed: int, store: str | None
-) -> ExitStatus:
+def command(name: str | None, times: int, kafka: str | None, seed: int, store: str | None) -> ExitStatus:
     """List the known bugs. With NAME, run a bug and its control, and compare both verdicts with the expected ones.
 
     The control is a run in which the cause is missing. It must be valid. A run in which a fault did not act does not

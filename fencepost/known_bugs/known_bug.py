@@ -81,8 +81,9 @@ def load(name: str) -> KnownBug:
         check_name("anomaly", anomaly, registry.anomalies())
     if reason := expected.get("reason", ""):
         check_name("reason code", reason, CODES)
-    options = {key: _options(name, {**defaults, **table.pop(key)}) for key in ("bug", "control")}
-    return KnownBug(name=name, anomalies=tuple(expected.get("anomaly", ())), reason=reason, **options, **table)
+    bug, control = (_options(name, {**defaults, **table.pop(key)}) for key in ("bug", "control"))
+    anomalies = tuple(expected.get("anomaly", ()))
+    return KnownBug(name=name, bug=bug, control=control, anomalies=anomalies, reason=reason, **table)
 
 
 def _options(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,9 +137,7 @@ class BugRuns:
     store: str = "store"
 
 
-def measure(
-    counts: BugCounts, settings: BugRuns, say: Callable[[str], None]
-) -> Iterator[str]:
+def measure(counts: BugCounts, settings: BugRuns, say: Callable[[str], None]) -> Iterator[str]:
     """Run the bug and its control, and yield a line for each run.
 
     Raises:
@@ -152,7 +151,13 @@ def measure(
             say(f"{bug.name}, {kind} {n + 1} of {settings.times}")
             own = bug.bug if kind == "bug" else bug.control
             name = bug.name if kind == "bug" else f"{bug.name}-control"
-            options = {"seed": settings.seed + n, **own, "kafka": kafka, "store": settings.store, "name": name}
+            options = {
+                "seed": settings.seed + n,
+                **own,
+                "kafka": kafka,
+                "store": settings.store,
+                "name": name,
+            }
             count.runs += 1
             try:
                 result = run(**options)

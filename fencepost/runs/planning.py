@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from harness.environment import PreparedEnvironment
 
 WORKLOAD_OPTIONS = (
-    "defect", "churn_s", "overrun_share", "workers", "client", "txn_size", "abort_share", "empty_share", "record_bytes", "replicas",
-    "group_protocol", "assignor", "static_membership", "txn_timeout_s",
+    "defect", "churn_s", "overrun_share", "workers", "client", "txn_size", "abort_share", "empty_share", "record_bytes",
+    "replicas", "group_protocol", "assignor", "static_membership", "txn_timeout_s",
 )  # fmt: skip
 """Options that apply only to workloads."""
 AnyPipeline = Workload | CustomPipeline

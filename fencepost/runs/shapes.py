@@ -63,8 +63,8 @@ def apply_options(spec: PipelineSpec, options: Options, workload: "Workload") ->
     if options.replicas is not None:
         if options.replicas > options.brokers:
             raise UsageError(
-                f"replicas is {options.replicas}, but the cluster has {options.brokers} brokers: choose at most as many "
-                "replicas as brokers"
+                f"{options.replicas} replicas need as many brokers, and the cluster has {options.brokers}: "
+                "choose fewer replicas, or more --brokers"
             )
         spec = spec.with_replicas(options.replicas)
     limit = largest_bytes(options.record_bytes)

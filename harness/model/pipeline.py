@@ -125,11 +125,6 @@ class StageSpec:
         """Return whether the stage has transactions whose transactional ids are not known before its first request."""
         return not self.journaled and self.txn_timeout_ms > 0 and not self.transactional_ids
 
-    def with_replicas(self, replicas: int) -> "PipelineSpec":
-        """Return the pipeline with this many replicas of every topic."""
-        topics = tuple(replace(topic, replication=replicas) for topic in self.topics)
-        return replace(self, topics=topics).with_topics({"min.insync.replicas": str(min_in_sync(replicas))})
-
     def with_workers(self, more: Sequence[str], shared: bool) -> "StageSpec":
         """Return the stage with more workers. If `shared`, all its workers have the same transactional id."""
         ids = self.transactional_ids
@@ -230,6 +225,11 @@ class PipelineSpec:
         """Return the pipeline with more settings for every topic."""
         topics = tuple(replace(topic, config={**topic.config, **config}) for topic in self.topics)
         return replace(self, topics=topics)
+
+    def with_replicas(self, replicas: int) -> "PipelineSpec":
+        """Return the pipeline with this many replicas of every topic."""
+        topics = tuple(replace(topic, replication=replicas) for topic in self.topics)
+        return replace(self, topics=topics).with_topics({"min.insync.replicas": str(min_in_sync(replicas))})
 
     def with_workers(self, more: Mapping[str, Sequence[str]], *, shared: bool = False) -> "PipelineSpec":
         """Return the pipeline with more workers.

@@ -129,7 +129,9 @@ class ActiveRule:
     @property
     def apis(self) -> frozenset[str]:
         """The APIs whose messages the rule must see."""
-        return frozenset({self.rule.select.api, *(each.api for each in self.rule.release.after)})
+        return frozenset(
+            api for select in (self.rule.select, *self.rule.release.after) for api in select.apis
+        )
 
     @property
     def swaps(self) -> bool:

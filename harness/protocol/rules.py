@@ -50,7 +50,7 @@ class When(StrEnum):
 class Selector:
     """Selects messages. A field that is None selects all. Names may have the wildcards `*` and `?`."""
 
-    api: str  # Kafka's name: EndTxn
+    api: str  # Kafka's name: EndTxn; or several: AddOffsetsToTxn|TxnOffsetCommit
     message: Direction = "request"
     client_id: str | None = None
     transactional_id: str | None = None
@@ -58,10 +58,15 @@ class Selector:
     error: str | None = None  # of a response: the name of an error that it has, or NONE
     fields: Mapping[str, Scalar] = field(default_factory=dict)  # by path: {"Committed": False}
 
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """The names of the APIs."""
+        return tuple(self.api.split("|"))
+
     def matches(self, frame: "Frame") -> bool:
         """Return whether this message is selected."""
         return (
-            self.api == frame.api
+            frame.api in self.apis
             and self.message == frame.message
             and _fits(self.client_id, (frame.client_id,))
             and _fits(self.transactional_id, frame.transactional_ids)

@@ -11,9 +11,9 @@ from fencepost.api import FencepostFailed, Result
 from fencepost.cli import run_command_line
 from fencepost.known_bugs import known_bug
 from fencepost.known_bugs.known_bug import (
-    KnownBug,
     BugCounts,
     BugRuns,
+    KnownBug,
     describe,
     load,
     measure,

@@ -110,6 +110,34 @@ def test_the_late_end_of_an_aborted_transaction_ends_the_next_one(tmp_path: Path
     assert "was delivered when AddOffsetsToTxn request 13 was seen" in words[1]
 
 
+def test_the_late_end_of_a_client_that_adds_no_offsets_arrives_before_its_offsets(tmp_path: Path) -> None:
+    proxy = ProxyUnderTest(tmp_path)
+    proxy.add(rule_of("late-end-txn"))
+    first = proxy.link()
+    first.send(first.end_txn(1, commit=False))
+    second = proxy.link()
+    second.send(second.end_txn(2, commit=False))
+    second.answer(second.response("EndTxn", 2))
+    second.send(second.commit_offsets(3))
+    assert first.broker.take() == [first.end_txn(1, commit=False)]
+    assert "was delivered when TxnOffsetCommit request 3 was seen" in proxy.events[-1].words
+
+
+def test_the_fault_makes_transactions_abort_whose_end_it_holds(tmp_path: Path) -> None:
+    with fake_run(tmp_path) as run:
+        run.cluster.network.links = ["client:w0->1"]
+        nemesis = NEMESES["late-end-txn"]
+        drawn = nemesis.draw_fault(Random(1), TARGETS)
+        planned = PlannedFault(nemesis.name, drawn.target, 0.0, 0.0, drawn.parameters)
+        with nemesis.inject(run.context, planned):
+            pass
+        rules = [effect.rule for _, effect in run.cluster.network.imposed]
+        assert [(rule.select.api, rule.action, rule.error) for rule in rules] == [
+            ("TxnOffsetCommit", "error", "ILLEGAL_GENERATION"),
+            ("EndTxn", "hold", ""),
+        ]
+
+
 @pytest.mark.parametrize(
     ("option", "api", "error"),
     [

@@ -223,6 +223,7 @@ def test_only_the_nth_and_the_following_are_taken(proxy: ProxyUnderTest, link: L
     [
         (Selector("EndTxn"), True),
         (Selector("Produce"), False),
+        (Selector("AddOffsetsToTxn|EndTxn"), True),
         (Selector("EndTxn", "response"), False),
         (Selector("EndTxn", transactional_id="shop-*"), True),
         (Selector("EndTxn", transactional_id="shop-2"), False),
