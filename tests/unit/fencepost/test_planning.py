@@ -74,6 +74,7 @@ def test_only_a_run_with_free_stages_promises_the_clients_history(tmp_path: Path
         ({"record_bytes": 1000}, "txn", "record-bytes needs a workload that makes outputs from inputs"),
         ({"empty_share": 0.1}, "idempotent", "empty-share needs a workload that delivers its outputs"),
         ({"overrun_share": 0.1}, "txn", "overrun-share needs a workload that delivers its outputs"),
+        ({"replicas": 4}, "shop", "4 replicas need as many brokers, and the cluster has 3"),
     ],
 )
 def test_an_option_that_the_workload_cannot_have_is_refused(
@@ -83,6 +84,16 @@ def test_an_option_that_the_workload_cannot_have_is_refused(
     spec = WORKLOADS[workload].spec(options)
     with pytest.raises(UsageError, match=message):
         apply_options(spec, options, WORKLOADS[workload])
+
+
+@pytest.mark.parametrize(("replicas", "in_sync"), [(None, "2"), (1, "1"), (2, "1"), (3, "2")])
+def test_the_topics_of_a_workload_have_the_replicas_of_the_options(
+    replicas: int | None, in_sync: str
+) -> None:
+    options = Options(replicas=replicas)
+    topics = planning.pipeline_spec(options, WORKLOADS["shop"]).topics
+    assert {topic.replication for topic in topics} == {replicas or 3}
+    assert {topic.config["min.insync.replicas"] for topic in topics} == {in_sync}
 
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
