@@ -147,8 +147,8 @@ def _require_release(api: Api, release: Release, schemas: Schemas) -> None:
     if release.states and "transactional_id" not in _named(api):
         raise UsageError(f"{api.name} names no transactional id: leave out release.state")
     own = next(iter(_named(api)), None)
-    for selector in release.after:
-        other = _known_api(selector.api, schemas)
+    for name in [name for selector in release.after for name in selector.apis]:
+        other = _known_api(name, schemas)
         if (
             own is not None and api.name != "Produce" and own not in _named(other)
         ):  # a plain Produce names none
