@@ -149,7 +149,7 @@ def test_a_wrong_value_is_refused_in_one_sentence(assignment, words):
         (Options(defect="rewind"), 'did you mean "no-rewind"?'),
         (Options(kafka="3.9"), 'no Kafka version "3.9"'),
         (Options(client="librdkafka:2.9.9"), 'did you mean "librdkafka:2.9.0"?'),
-        (Options(client="java:9"), "java:4.3.1"),
+        (Options(client="java:9"), "java:4.4.0"),
         (Options(name="latest"), "latest"),
         (Options(java="bundeld"), "a path that exists"),
         (Options(workers=True), "workers must be"),

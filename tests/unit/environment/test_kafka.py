@@ -91,7 +91,7 @@ def test_every_pinned_version_is_in_the_table_of_properties() -> None:
     pinned = [kafka_version(name) for name in versions()]
     assert {version.logging for version in pinned} <= set(LOGGING)
     assert all(version.transaction_default in version.transaction_versions for version in pinned)
-    assert [version.line for version in pinned] == ["4.3", "4.2", "4.1", "4.0", "3.9"]
+    assert [version.line for version in pinned] == ["4.4", "4.3", "4.2", "4.1", "4.0", "3.9"]
     with pytest.raises(UsageError, match=r"4\.3\.1"):
         kafka_version("newest")
 

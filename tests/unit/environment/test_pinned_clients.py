@@ -75,9 +75,9 @@ def test_a_java_client_has_its_jar_and_a_binding_that_logs_nothing(pinned: Clien
         (
             "java",
             "3.9.9",
-            r'\(did you mean "java:3.9.\d"\?\): choose one of java:4.3.1, .*cluster\'s version',
+            r'\(did you mean "java:3.9.\d"\?\): choose one of java:4.4.0, .*cluster\'s version',
         ),
-        ("java", "newest", r'no pinned client "java:newest": choose one of java:4.3.1'),
+        ("java", "newest", r'no pinned client "java:newest": choose one of java:4.4.0'),
     ],
 )
 def test_the_error_for_an_unknown_version_lists_the_pinned_ones(
