@@ -207,7 +207,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
         # A class archive is valid only for its jars in their order. Other images have their own jars.
         jars = tuple(JARS / jar.name for jar in kafka.class_path) if image.archive else (JARS / "*",)
         kafka_in_image = KafkaDistribution(kafka.version, jars)
-        cluster_id, checkpoint = new_id(), self._checkpoint()
+        cluster_id, features = new_id(), self._feature_files()
         logging_files = {
             str(HOME / name): ((LOGGING_FOLDER / name).read_bytes(), READABLE) for _, name in LOGGING.values()
         }
@@ -227,12 +227,13 @@ class DockerCluster(StartedCluster[DockerBroker]):
                 logging_folder=Path(HOME),
             )
             properties = broker_properties(self.layout, broker, DATA, self._spec.settings)
+            own_features = features if broker in self.layout.voters else {}
             files = {
                 **logging_files,
                 str(config): (properties.encode(), READABLE),
                 **{
                     str(DATA / name): (content, READABLE)
-                    for name, content in node_files(cluster_id, broker, checkpoint).items()
+                    for name, content in node_files(cluster_id, broker, own_features).items()
                 },
             }
             folder = self._folder / "brokers" / str(broker)

@@ -89,7 +89,7 @@ class LocalCluster(StartedCluster[LocalBroker]):
 
     def _make_nodes(self) -> list[LocalBroker]:
         prepared = self._prepared
-        cluster_id, checkpoint = new_id(), self._checkpoint()
+        cluster_id, features = new_id(), self._feature_files()
         scratch = self._supervisor.scratch_folder("brokers")
         nodes = []
         for broker in self.layout.brokers:
@@ -104,7 +104,8 @@ class LocalCluster(StartedCluster[LocalBroker]):
                 archive_flags=[*prepared.archive_flags, f"-Dfencepost.requests={folder / REQUESTS}"],
             )
             node = LocalBroker(broker, folder, command, self.layout.harness_port(broker), self._supervisor)
-            format_node(node.data_dir, cluster_id, broker, checkpoint)
+            own_features = features if broker in self.layout.voters else {}
+            format_node(node.data_dir, cluster_id, broker, own_features)
             config.write_text(broker_properties(self.layout, broker, node.data_dir, self._spec.settings))
             nodes.append(node)
         return nodes

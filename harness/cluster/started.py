@@ -11,7 +11,7 @@ from harness.cluster import Broker, ClusterSpec, admin
 from harness.cluster.config import Hosts, PortLayout, lay_out
 from harness.cluster.questions import ClusterQueries
 from harness.cluster.started_node import START_TIMEOUT_S, PortTaken
-from harness.cluster.storage import bootstrap_checkpoint
+from harness.cluster.storage import feature_files
 from harness.common.errors import StartFailed, UsageError, WaitTimeout
 from harness.common.waiting import wait_for
 from harness.environment import PreparedEnvironment
@@ -163,14 +163,14 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
         self._last_ports = []
         return next_port
 
-    def _checkpoint(self) -> bytes:
-        """Return the content of `bootstrap.checkpoint`, from the cache or from Kafka's own tool."""
+    def _feature_files(self) -> dict[str, bytes]:
+        """Return the files with the features of the new cluster, from the cache or from Kafka's own tool."""
         prepared = self._prepared
 
         def storage_tool(folder: Path) -> list[str]:
             return broker_command(prepared.java, prepared.kafka, main=STORAGE_TOOL, args=[], folder=folder)
 
-        return bootstrap_checkpoint(
+        return feature_files(
             prepared.cache, prepared.kafka.version, storage_tool, self._spec.transaction_version
         )
 

@@ -1,22 +1,23 @@
 """Format a node's data folder without starting a JVM.
 
-Kafka's `StorageTool format` takes about a second for each node. It writes two files. `bootstrap.checkpoint` has the
-features of a new cluster. It depends only on the Kafka version and the transaction version, so it is made once and
-cached. `meta.properties` has only the ids of cluster and node.
+Kafka's `StorageTool format` takes about a second for each node. It writes two files. The checkpoint has the features of
+a new cluster. It depends only on the Kafka version and the transaction version, so it is made once and cached. Until
+Kafka 4.3 it is `bootstrap.checkpoint`; from 4.4 on, it is the first snapshot of the metadata log. `meta.properties` has
+only the ids of cluster and node.
 """
 
 import base64
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from harness.cluster.start_diagnosis import diagnosis
 from harness.common.errors import StartFailed
 from harness.environment.cache import provide
 
-CHECKPOINT = "bootstrap.checkpoint"
+_CHECKPOINT = "*.checkpoint"
 _TIMEOUT_S = 60.0
 _FORMAT_ONLY = """\
 node.id=1
@@ -38,16 +39,16 @@ def new_id() -> str:
             return text
 
 
-def bootstrap_checkpoint(
+def feature_files(
     cache: Path,
     kafka: str,
     storage_tool: Callable[[Path], Sequence[str]],
     transaction_version: int | None = None,
-) -> bytes:
-    """Return the content of `bootstrap.checkpoint`, from the cache or made by StorageTool.
+) -> dict[str, bytes]:
+    """Return the checkpoint of a new cluster, from the cache or made by StorageTool: content by path in a data folder.
 
     Args:
-        cache: The folder of the cache. If the file is not in the cache, it is made and stored.
+        cache: The folder of the cache. If the checkpoint is not in the cache, it is made and stored.
         kafka: The version of Kafka.
         storage_tool: Returns the command line up to the tool's class. Its argument is a folder for files of the JVM.
         transaction_version: The level of the feature `transaction.version`. None: Kafka's default.
@@ -60,7 +61,7 @@ def bootstrap_checkpoint(
     )
     name = f"features-{kafka}" + (f"-transactions-{transaction_version}" if feature_options else "")
     cached = provide(cache, name, lambda folder: _make(folder, storage_tool, feature_options))
-    return (cached / CHECKPOINT).read_bytes()
+    return {str(file.relative_to(cached)): file.read_bytes() for file in cached.rglob(_CHECKPOINT)}
 
 
 def _make(
@@ -82,21 +83,32 @@ def _make(
             result = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise StartFailed(f"Kafka's StorageTool did not run: {error}") from error
-        checkpoint = data / CHECKPOINT
-        if result.returncode or not checkpoint.exists():
+        if result.returncode:
             reason = diagnosis(result.stdout + result.stderr)
             raise StartFailed(f"Kafka's StorageTool could not format a data folder: {reason}")
-        checkpoint.rename(folder / CHECKPOINT)
+        checkpoints = list(data.rglob(_CHECKPOINT))
+        if not checkpoints:
+            written = sorted(str(file.relative_to(data)) for file in data.rglob("*"))
+            raise StartFailed(f"Kafka's StorageTool wrote no {_CHECKPOINT}, but {written}")
+        for checkpoint in checkpoints:
+            target = folder / checkpoint.relative_to(data)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            checkpoint.rename(target)
 
 
-def node_files(cluster_id: str, node: int, checkpoint: bytes) -> dict[str, bytes]:
-    """Return the files that StorageTool writes to a node's data folder: content by name."""
+def node_files(cluster_id: str, node: int, features: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the files that StorageTool writes to a node's data folder: content by path in the folder.
+
+    Args:
+        features: The result of `feature_files` for a controller. Empty for a node that is a broker only.
+    """
     properties = f"version=1\ncluster.id={cluster_id}\nnode.id={node}\ndirectory.id={new_id()}\n"
-    return {CHECKPOINT: checkpoint, "meta.properties": properties.encode()}
+    return {**features, "meta.properties": properties.encode()}
 
 
-def format_node(data_dir: Path, cluster_id: str, node: int, checkpoint: bytes) -> None:
+def format_node(data_dir: Path, cluster_id: str, node: int, features: Mapping[str, bytes]) -> None:
     """Create a node's data folder as StorageTool does."""
-    data_dir.mkdir(parents=True)
-    for name, content in node_files(cluster_id, node, checkpoint).items():
-        (data_dir / name).write_bytes(content)
+    for name, content in node_files(cluster_id, node, features).items():
+        file = data_dir / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)

@@ -90,14 +90,14 @@ def test_an_id_never_begins_with_a_hyphen() -> None:
     assert {len(id_) for id_ in ids} == {22}
 
 
-def test_meta_properties_has_the_ids_of_cluster_node_and_folder(tmp_path: Path) -> None:
+def test_a_node_has_the_ids_of_cluster_node_and_folder_and_the_features(tmp_path: Path) -> None:
     for node in (1, 2):
-        format_node(tmp_path / str(node), "one-cluster", node, b"features")
+        format_node(tmp_path / str(node), "one-cluster", node, {"metadata/first.checkpoint": b"features"})
     first, second = ((tmp_path / name / "meta.properties").read_text().split() for name in ("1", "2"))
     assert first[:3] == ["version=1", "cluster.id=one-cluster", "node.id=1"]
     assert first[3].startswith("directory.id=")
     assert first[3] != second[3]
-    assert (tmp_path / "1" / "bootstrap.checkpoint").read_bytes() == b"features"
+    assert (tmp_path / "1" / "metadata" / "first.checkpoint").read_bytes() == b"features"
 
 
 def test_a_reserved_setting_is_refused() -> None:

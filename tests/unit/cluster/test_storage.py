@@ -1,0 +1,53 @@
+"""The data folders of new nodes, with the features that Kafka's StorageTool writes."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.storage import feature_files
+from harness.common.errors import StartFailed
+
+TOOL = """
+import sys
+from pathlib import Path
+config = dict(line.split("=", 1) for line in Path(sys.argv[sys.argv.index("--config") + 1]).read_text().split())
+data = Path(config["log.dirs"])
+for name in {names}:
+    (data / name).parent.mkdir(parents=True, exist_ok=True)
+    (data / name).write_text(" ".join(sys.argv[5:]))
+sys.exit("no format of that kind" if {status} else 0)
+"""
+OF_4_3 = "bootstrap.checkpoint"
+OF_4_4 = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
+
+
+def tool(*names: str, status: int = 0) -> list[str]:
+    """A command in place of StorageTool that writes these files."""
+    return [sys.executable, "-c", TOOL.format(names=names, status=status)]
+
+
+@pytest.mark.parametrize("checkpoint", [OF_4_3, OF_4_4])
+def test_the_features_are_stored_where_the_tool_has_written_them(checkpoint: str, tmp_path: Path) -> None:
+    def made_once(folder: Path) -> list[str]:
+        calls.append(folder)
+        return tool("meta.properties", checkpoint)
+
+    calls: list[Path] = []
+    for _ in range(2):
+        files = feature_files(tmp_path, "4", made_once, transaction_version=1)
+        assert files == {checkpoint: b"--feature transaction.version=1"}
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (tool("meta.properties"), r"wrote no \*.checkpoint, but \['meta.properties'\]"),
+        (tool(OF_4_4, status=1), "could not format a data folder: no format of that kind"),
+    ],
+)
+def test_a_tool_that_writes_no_features_is_an_error(command: list[str], words: str, tmp_path: Path) -> None:
+    with pytest.raises(StartFailed, match=words):
+        feature_files(tmp_path, "4", lambda folder: command)
+    assert not (tmp_path / "features-4").exists()
