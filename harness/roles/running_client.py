@@ -43,7 +43,12 @@ def running_java() -> RunningClient:
     """Return the version of kafka-clients in the JVM of this process. The JVM must have been started."""
     from harness.clients.jvm import java_class, text
 
-    return RunningClient("java", text(java_class("org.apache.kafka.common.utils.AppInfoParser").getVersion()))
+    # Kafka's class that reads this file has another package from 4.4 on.
+    properties = java_class("java.util.Properties")()
+    library = java_class("org.apache.kafka.clients.producer.KafkaProducer").class_
+    with library.getResourceAsStream("/kafka/kafka-version.properties") as file:
+        properties.load(file)
+    return RunningClient("java", text(properties.getProperty("version")))
 
 
 def _loaded_from() -> str:

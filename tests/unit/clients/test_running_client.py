@@ -7,6 +7,9 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
+from harness.environment.cache import cache_folder
+from harness.environment.java import find_java, jvm_library
+from harness.environment.kafka import fetch_kafka, versions
 from harness.roles.running_client import RunningClient, running_librdkafka
 
 RUNNING = RunningClient("librdkafka", "2.16.1", "2.16.0")
@@ -17,6 +20,25 @@ def test_the_version_comes_from_the_library() -> None:
     assert running.name == "librdkafka"
     assert running.version == confluent_kafka.__version__
     assert running.library == confluent_kafka.libversion()[0]
+
+
+JAVA = """
+import sys
+from pathlib import Path
+from harness.clients import jvm
+from harness.processes.specs import JvmSpec
+from harness.roles.running_client import running_java
+jvm.start(JvmSpec(Path(sys.argv[1]), tuple(map(Path, sys.argv[3:])), Path(sys.argv[2])))
+print(running_java())
+"""
+
+
+def test_the_version_of_the_java_client_comes_from_its_jar(tmp_path: Path) -> None:
+    newest = versions()[0]
+    jars = fetch_kafka(newest, cache_folder()).class_path  # fetched if the cache does not have them
+    command = [sys.executable, "-P", "-c", JAVA, jvm_library(find_java("auto")), tmp_path, *jars]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert process.stdout.strip() == f"kafka-clients {newest}"
 
 
 def test_a_client_is_shown_with_its_package() -> None:
