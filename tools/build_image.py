@@ -12,11 +12,12 @@ from harness.common.errors import FencepostError
 from harness.containers.daemon import connect
 from harness.environment.cache import cache_folder
 from harness.environment.container_image import container_image
-from harness.environment.kafka import fetch_kafka, versions
+from harness.environment.kafka import fetch_kafka
+from harness.environment.kafka_versions import DEFAULT_KAFKA
 
 
 def main() -> int:
-    version = sys.argv[1] if len(sys.argv) > 1 else versions()[0]
+    version = sys.argv[1] if len(sys.argv) > 1 else DEFAULT_KAFKA
     try:
         cache = cache_folder()
         print(container_image(connect(), "bundled", fetch_kafka(version, cache), cache, print).name)

@@ -1,4 +1,4 @@
-"""Write the lock file of one Kafka version: `python tools/lock_kafka.py 4.3.1` (needs Maven's `mvn`).
+"""Write the lock file of one Kafka version: `python tools/lock_kafka.py 4.4.0` (needs Maven's `mvn`).
 
 The jars are the run-time dependencies of a broker, as Maven resolves them, then `kafka-tools` without its dependencies
 (which include all of Kafka Connect), then the library and the binding without which brokers log nothing. Never resolve

@@ -17,7 +17,7 @@ from jgo.maven import MavenContext
 HERE = Path(__file__).parent
 LOCK, LIB, BUILD = HERE / "jars.lock", HERE / "lib", HERE / "build"
 ROOTS = (
-    "org.apache.kafka:kafka-streams:4.3.1",  # with kafka-clients, rocksdbjni, jackson, slf4j-api, lz4, snappy, zstd
+    "org.apache.kafka:kafka-streams:4.4.0",  # with kafka-clients, rocksdbjni, jackson, slf4j-api, lz4, snappy, zstd
     "org.slf4j:slf4j-simple:1.7.36",  # the version of slf4j-api that kafka-clients requires
 )
 COMPILER = "org.eclipse.jdt:ecj:3.43.0"
@@ -41,7 +41,8 @@ def closure(maven: MavenContext) -> list[str]:
     for root in ROOTS:
         group, artifact, version = root.split(":")
         pom = maven.project(group, artifact).at_version(version).pom()
-        _, nodes = maven.pom_dependency_list(pom)
+        # The optional dependencies of a root are its own test libraries.
+        _, nodes = maven.pom_dependency_list(pom, optional_depth=-1)
         jars |= {f"{node.dep.groupId}:{node.dep.artifactId}:{node.dep.version}" for node in nodes}
     names = [jar.rpartition(":")[0] for jar in jars]
     duplicates = sorted({name for name in names if names.count(name) > 1})
@@ -64,10 +65,15 @@ def read_lock() -> dict[str, str]:
     return dict(line.split() for line in lines if line and not line.startswith("#"))
 
 
+def jar_in_lib(coordinates: str) -> Path:
+    """Return the path of a jar in lib/, which need not exist yet."""
+    _, artifact, version = coordinates.split(":")
+    return LIB / f"{artifact}-{version}.jar"
+
+
 def provide(maven: MavenContext, coordinates: str, digest: str) -> Path:
     """Return the jar in lib/ after checking its sha256."""
-    _, artifact, version = coordinates.split(":")
-    jar = LIB / f"{artifact}-{version}.jar"
+    jar = jar_in_lib(coordinates)
     if not (jar.exists() and sha256(jar) == digest):
         source = fetch(maven, coordinates)
         actual = sha256(source)
@@ -101,6 +107,8 @@ def main() -> None:
         write_lock(maven)
     lock = read_lock()
     LIB.mkdir(exist_ok=True)
+    for old in set(LIB.glob("*.jar")) - set(map(jar_in_lib, lock)):
+        old.unlink()  # the programs' class path is all of lib/
     jars = [provide(maven, name, digest) for name, digest in lock.items() if name != COMPILER]
     compile_programs(maven, lock, jars)
     programs = ", ".join(sorted(file.stem for file in HERE.glob("*.java")))

@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.model.pipeline import TopicPartition, TopicSpec
 from harness.model.promises import SEGMENTS
 from harness.network import ApplyRule, LinkEffect, Network
@@ -61,7 +62,7 @@ class ClusterSpec:
 
     brokers: int = 3
     endpoints: tuple[str, ...] = ()  # each has its own listener on every broker, behind proxies
-    kafka: str = "4.3.1"
+    kafka: str = DEFAULT_KAFKA
     java: str = "auto"  # auto, bundled, or the path of a Java home
     toxiproxy: str = "auto"  # auto, bundled, or the path of a binary
     settings: Mapping[str, str] = field(default_factory=dict)  # they override Fencepost's broker settings

@@ -1,8 +1,8 @@
 """The cache that runs share. It contains fetched and built files. An entry is complete, or it does not exist.
 
-cache/kafka-4.3.1/            complete, because one rename moved it here
-cache/building/kafka-4.3.1/   a build in progress, or the files that a killed build left
-cache/locks/kafka-4.3.1       locked during the build; the kernel frees the lock when the process ends
+cache/kafka-4.4.0/            complete, because one rename moved it here
+cache/building/kafka-4.4.0/   a build in progress, or the files that a killed build left
+cache/locks/kafka-4.4.0       locked during the build; the kernel frees the lock when the process ends
 """
 
 import fcntl

@@ -13,7 +13,8 @@ from harness.containers.daemon import connect
 from harness.environment.archive import archive_path
 from harness.environment.cache import VARIABLE, cache_folder
 from harness.environment.java import find_java
-from harness.environment.kafka import local_maven_folder, locate_kafka, versions
+from harness.environment.kafka import local_maven_folder, locate_kafka
+from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.environment.ports import HOST, SIZE, PortBlock
 from harness.environment.postgres import find_postgres
 from harness.environment.resources import free_disk_mb, free_memory_mb
@@ -49,7 +50,7 @@ def examine(
 ) -> list[Requirement]:
     """Return the state of all requirements, in the order in which a run needs them."""
     folder = cache or cache_folder()
-    version = kafka_version or versions()[0]
+    version = kafka_version or DEFAULT_KAFKA
     checks: list[Callable[[], Requirement]] = [
         _python,
         lambda: _cache(folder),

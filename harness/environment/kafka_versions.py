@@ -12,6 +12,8 @@ from pathlib import Path
 from harness.common.errors import UsageError
 from harness.common.names import unknown
 
+DEFAULT_KAFKA = "4.4.0"
+"""The version of the brokers if `--kafka` is not given."""
 _TABLE = Path(__file__).with_name("kafka-versions.toml")
 
 
@@ -29,7 +31,7 @@ class KafkaVersion:
 
     @property
     def line(self) -> str:
-        """Return the release line: `4.3` for `4.3.1`."""
+        """Return the release line: `4.4` for `4.4.0`."""
         return self.version.rpartition(".")[0]
 
     @property

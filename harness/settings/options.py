@@ -13,7 +13,7 @@ from typing import Any
 from harness.common.errors import UsageError
 from harness.common.names import check_name, unknown
 from harness.common.secrets import REDACTED, redact_setting
-from harness.environment.kafka_versions import kafka_version
+from harness.environment.kafka_versions import DEFAULT_KAFKA, kafka_version
 from harness.settings.client_choice import ClientChoice, ClientKind
 from harness.settings.kinds import (
     BROKER,
@@ -113,7 +113,7 @@ class Options:
         flag=True,
     )
     brokers: int = option(WholeNumber(1, 7), 3, "how many brokers the cluster has, 1 to 7", flag=True)
-    kafka: str = option(Text("a version of Kafka"), "4.3.1", "the version of Kafka", flag=True)
+    kafka: str = option(Text("a version of Kafka"), DEFAULT_KAFKA, "the version of Kafka", flag=True)
     defect: str | None = option(Text("a defect"), None, "give the workload a bug on purpose", flag=True)
     store: str = option(PATH, "store", "the folder in which runs are stored", flag=True)
     name: str | None = option(

@@ -23,6 +23,7 @@ from harness.environment import PreparedEnvironment
 from harness.environment.builder import Builder
 from harness.environment.cache import cache_folder
 from harness.environment.container_image import container_image
+from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.environment.platforms import Platform
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
@@ -46,7 +47,7 @@ def docker() -> None:
 
 @pytest.fixture(scope="module")
 def ready() -> PreparedEnvironment:
-    return prepare("4.3.1", "auto", "auto", cache_folder(), print, image_choice="bundled")
+    return prepare(DEFAULT_KAFKA, "auto", "auto", cache_folder(), print, image_choice="bundled")
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +122,7 @@ def test_auto_builds_an_image_if_the_official_one_cannot_be_pulled(ready: Prepar
         connect(), "auto", ready.kafka, ready.cache, messages.append, official=unreachable
     )
     assert image.origin == "built here"
-    assert "127.0.0.1:9/apache/kafka:4.3.1 does not exist, and cannot be pulled" in messages[1]
+    assert f"127.0.0.1:9/apache/kafka:{DEFAULT_KAFKA} does not exist, and cannot be pulled" in messages[1]
 
 
 def test_toxiproxy_is_built_for_containers_of_another_processor(ready: PreparedEnvironment) -> None:
@@ -166,7 +167,7 @@ def test_an_image_of_another_version_is_refused(
     assert ready.image is not None
     done = call_fencepost([*RUN, "--set", f"image={ready.image.name}", "--kafka", "4.2.1"], tmp_path)
     assert done.returncode == 4
-    assert "has Kafka 4.3.1: add --kafka 4.3.1" in done.stderr
+    assert f"has Kafka {DEFAULT_KAFKA}: add --kafka {DEFAULT_KAFKA}" in done.stderr
     assert new_names() == set()
 
 

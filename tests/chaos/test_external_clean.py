@@ -19,6 +19,7 @@ from harness.cluster.local import LocalCluster
 from harness.common.waiting import wait_for
 from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
+from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.model.pipeline import TopicSpec
@@ -44,7 +45,7 @@ LONG_AGO_MS = 1_700_000_000_000
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., LocalCluster]]:
-    ready: PreparedEnvironment = prepare("4.3.1", "auto", "auto", cache_folder(), print)
+    ready: PreparedEnvironment = prepare(DEFAULT_KAFKA, "auto", "auto", cache_folder(), print)
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
         yield lambda kind: kind(
             ClusterSpec(endpoints=(ENDPOINT,)),

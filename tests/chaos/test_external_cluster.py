@@ -21,6 +21,7 @@ from harness.cluster.local import LocalCluster
 from harness.common.errors import EnvironmentFailure
 from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
+from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.model.pipeline import TopicSpec
@@ -40,7 +41,7 @@ OTHER_ID = "another-user"
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., LocalCluster]]:
-    ready: PreparedEnvironment = prepare("4.3.1", "auto", "auto", cache_folder(), print)
+    ready: PreparedEnvironment = prepare(DEFAULT_KAFKA, "auto", "auto", cache_folder(), print)
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
         yield lambda kind, **settings: kind(
             ClusterSpec(endpoints=(ENDPOINT,), settings=settings),

@@ -14,6 +14,7 @@ from fencepost.api import Result
 from harness.cluster import ClusterSpec
 from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
+from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.processes.spawn import Supervisor
@@ -28,7 +29,7 @@ INTERVAL_S = 0.2
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
     """A cluster with TLS, SASL and ACLs."""
-    ready: PreparedEnvironment = prepare("4.3.1", "auto", "auto", cache_folder(), print)
+    ready: PreparedEnvironment = prepare(DEFAULT_KAFKA, "auto", "auto", cache_folder(), print)
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
         spec, folder = ClusterSpec(endpoints=(ENDPOINT,)), tmp_path_factory.mktemp("cluster")
         with SecuredCluster(spec, folder, ready, supervisor, ports.take) as cluster:

@@ -26,6 +26,7 @@ from harness.environment.cache import cache_folder
 from harness.environment.client_versions import CLIENTS
 from harness.environment.java import jvm_library
 from harness.environment.jvm import jvm_flags
+from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.model.pipeline import TopicSpec
@@ -40,7 +41,7 @@ FENCED_ERRORS = {"abortable", "fenced", "fatal"}
 
 @pytest.fixture(scope="module")
 def ready() -> PreparedEnvironment:
-    return prepare("4.3.1", "auto", "auto", cache_folder(), print)
+    return prepare(DEFAULT_KAFKA, "auto", "auto", cache_folder(), print)
 
 
 @pytest.fixture(scope="module")

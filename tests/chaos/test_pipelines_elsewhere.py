@@ -14,6 +14,7 @@ from fencepost.api import Result
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.environment.cache import cache_folder
+from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.model.pipeline import TopicSpec
@@ -35,7 +36,7 @@ def _python(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    ready = prepare("4.3.1", "auto", "auto", cache_folder(), print)
+    ready = prepare(DEFAULT_KAFKA, "auto", "auto", cache_folder(), print)
     folder = tmp_path_factory.mktemp("cluster")
     with (
         Supervisor() as supervisor,

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.common.waiting import wait_for
+from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.processes.marks import marked_processes
 
 TWO_TESTS = """
@@ -68,7 +69,7 @@ def test_a_correct_and_a_wrong_pipeline_share_a_cluster(tmp_path: Path) -> None:
     ):
         assert re.search(line, output, re.M), output
     (repeat,) = re.findall(r"^E +repeat: (.+)$", output, re.M)
-    assert "--cluster" not in repeat and "bootstrap" not in repeat and "--kafka 4.3.1" in repeat
+    assert "--cluster" not in repeat and "bootstrap" not in repeat and f"--kafka {DEFAULT_KAFKA}" in repeat
     assert "Traceback" not in output and "api.py" not in output and "pytest_plugin.py" not in output
     wait_for(lambda: brokers() <= before, "the session's cluster to be gone", 30.0)
 

@@ -23,6 +23,7 @@ from harness.common.errors import StartFailed, UsageError
 from harness.common.waiting import wait_for
 from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
+from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.model.vocabulary import Isolation
@@ -40,7 +41,7 @@ Make = Callable[..., LocalCluster]
 
 @pytest.fixture(scope="module")
 def ready() -> PreparedEnvironment:
-    return prepare("4.3.1", "auto", "auto", cache_folder(), print)
+    return prepare(DEFAULT_KAFKA, "auto", "auto", cache_folder(), print)
 
 
 @pytest.fixture(scope="module")
@@ -193,11 +194,12 @@ from pathlib import Path
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.environment.cache import cache_folder
+from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.processes.spawn import Supervisor
 
-ready = prepare("4.3.1", "auto", "auto", cache_folder(), lambda words: None)
+ready = prepare(DEFAULT_KAFKA, "auto", "auto", cache_folder(), lambda words: None)
 with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
     with LocalCluster(ClusterSpec(), Path(sys.argv[1]), ready, supervisor, ports.take) as cluster:
         cluster.brokers[0].pause()

@@ -13,11 +13,11 @@ from harness.common.waiting import wait_for
 from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
 from harness.environment.jvm import BROKER, STORAGE_TOOL, broker_command
+from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.processes.spawn import Supervisor
 
-KAFKA = "4.3.1"
 CONFIG = """\
 node.id=1
 process.roles=broker,controller
@@ -38,14 +38,14 @@ prepare(*sys.argv[1:4], Path(sys.argv[4]), print)
 
 @pytest.fixture(scope="module", params=["auto", "bundled"])
 def prepared(request: pytest.FixtureRequest) -> PreparedEnvironment:
-    return prepare(KAFKA, request.param, request.param, cache_folder(), print)
+    return prepare(DEFAULT_KAFKA, request.param, request.param, cache_folder(), print)
 
 
 def test_a_second_preparation_is_quick_and_prints_nothing(prepared: PreparedEnvironment) -> None:
     choice = "bundled" if "bundled" in prepared.java.origin else "auto"
     messages: list[str] = []
     before = time.monotonic()
-    assert prepare(KAFKA, choice, choice, prepared.cache, messages.append) == prepared
+    assert prepare(DEFAULT_KAFKA, choice, choice, prepared.cache, messages.append) == prepared
     assert messages == []
     assert time.monotonic() - before < 10
 
@@ -92,8 +92,9 @@ def test_an_interrupted_preparation_leaves_no_process(
 ) -> None:
     cache = tmp_path / "cache"
     cache.mkdir()
-    (cache / f"kafka-{KAFKA}").symlink_to(prepared.kafka.class_path[0].parent)  # only the archive is missing
-    args = [KAFKA, str(prepared.java.home), str(prepared.toxiproxy), str(cache)]
+    # Only the archive is missing.
+    (cache / f"kafka-{DEFAULT_KAFKA}").symlink_to(prepared.kafka.class_path[0].parent)
+    args = [DEFAULT_KAFKA, str(prepared.java.home), str(prepared.toxiproxy), str(cache)]
     with subprocess.Popen([sys.executable, "-c", PREPARE, *args], stderr=subprocess.DEVNULL) as process:
         wait_for(lambda: brokers_of(cache), "the archive's broker to be started", 60.0)
         process.send_signal(number)

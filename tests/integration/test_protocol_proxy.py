@@ -20,6 +20,7 @@ from harness.common.errors import StartFailed, UsageError
 from harness.common.waiting import wait_for
 from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
+from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.model.pipeline import TopicSpec
@@ -49,7 +50,7 @@ RANDOM = re.compile(r"controller_id=\d+")  # any live broker (KIP-590)
 
 @pytest.fixture(scope="module")
 def ready() -> PreparedEnvironment:
-    return prepare("4.3.1", "auto", "auto", cache_folder(), print)
+    return prepare(DEFAULT_KAFKA, "auto", "auto", cache_folder(), print)
 
 
 @pytest.fixture(scope="module")

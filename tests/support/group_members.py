@@ -21,6 +21,7 @@ from harness.clients.librdkafka_client import LibrdkafkaClient
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.environment.cache import cache_folder
+from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.model.pipeline import TopicPartition
@@ -36,7 +37,7 @@ CLIENT = LibrdkafkaClient()
 @contextmanager
 def start_brokers(folder: Path) -> Iterator[str]:
     """Start a local cluster. Gives its bootstrap servers."""
-    ready = prepare("4.3.1", "auto", "auto", cache_folder(), print)
+    ready = prepare(DEFAULT_KAFKA, "auto", "auto", cache_folder(), print)
     with (
         Supervisor() as supervisor,
         PortBlock(ready.cache) as ports,

@@ -13,6 +13,7 @@ from fencepost.command_line import command_line
 from harness.cluster.kinds.registry import require_options
 from harness.common.errors import UnreadableInput, UsageError
 from harness.common.names import check_name
+from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.settings.kinds import Duration
 from harness.settings.options import (
     FIELDS,
@@ -30,7 +31,7 @@ KNOWN = KnownNames(
     require_fault=lambda name: check_name("fault", name, ["kill-broker", "kill-worker", "none"]),
     require_cluster=require_options,
     defects=["no-rewind"],
-    kafka=["4.3.1"],
+    kafka=[DEFAULT_KAFKA],
 )
 ALL_CHANGED = Options(
     nemesis=("kill-broker", "kill-worker"),

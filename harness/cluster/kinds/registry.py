@@ -45,7 +45,7 @@ def clients_are_proxied(options: Options) -> bool:
 
 
 def kafka_version_of(options: Options) -> str:
-    """Describe the Kafka version of a run's brokers, for a message: `4.3.1`."""
+    """Describe the Kafka version of a run's brokers, for a message: `4.4.0`."""
     return "the cluster's own" if CLUSTERS[options.cluster].shared else options.kafka
 
 

@@ -1,6 +1,6 @@
 """The rules of the cluster interface, checked on a real cluster of every kind and version, according to its abilities.
 
-To select one: `pytest tests/chaos/conformance -k local-4.3.1`. The suite includes every kind in
+To select one: `pytest tests/chaos/conformance -k local-4.4.0`. The suite includes every kind in
 `harness.cluster.kinds.registry`.
 """
 

@@ -10,6 +10,7 @@ from harness.common.errors import EnvironmentFailure
 from harness.environment.cache import cache_folder
 from harness.environment.java import find_java, jvm_library
 from harness.environment.kafka import fetch_kafka
+from harness.environment.kafka_versions import DEFAULT_KAFKA
 
 # A JVM lives as long as its process, so the test starts another process.
 SCRIPT = """
@@ -47,7 +48,7 @@ assert java_errors.classify(ValueError()) is None
 
 def test_a_java_exception_has_the_meaning_of_its_row(tmp_path: Path) -> None:
     library = jvm_library(find_java("auto"))
-    jars = fetch_kafka("4.3.1", cache_folder()).class_path  # fetched if the cache does not have them
+    jars = fetch_kafka(DEFAULT_KAFKA, cache_folder()).class_path  # fetched if the cache does not have them
     command = [sys.executable, "-P", "-c", SCRIPT, str(library), str(tmp_path), *map(str, jars)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

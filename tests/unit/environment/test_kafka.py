@@ -6,7 +6,7 @@ import pytest
 from harness.common.errors import FetchFailed, UsageError
 from harness.environment.jvm import LOGGING
 from harness.environment.kafka import Jar, fetch, fetch_kafka, pinned_jars, versions
-from harness.environment.kafka_versions import kafka_version
+from harness.environment.kafka_versions import DEFAULT_KAFKA, kafka_version
 
 GOOD = b"the jar"
 JAR = Jar("org.example", "thing", "1.0", hashlib.sha256(GOOD).hexdigest())
@@ -85,6 +85,10 @@ def test_a_lock_never_mixes_two_versions_of_kafka(version: str) -> None:
     assert {jar.version for jar in jars if jar.group == "org.apache.kafka"} == {version}
     assert len({(jar.group, jar.artifact) for jar in jars}) == len(jars)
     assert all(len(jar.sha256) == 64 for jar in jars)
+
+
+def test_the_default_is_the_newest_pinned_version() -> None:
+    assert versions()[0] == DEFAULT_KAFKA
 
 
 def test_every_pinned_version_is_in_the_table_of_properties() -> None:
