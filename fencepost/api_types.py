@@ -157,4 +157,5 @@ class VerdictDocument(TypedDict):
     stats: Mapping[str, int]
     unsettled: UnsettledDocument
     requests: Mapping[str, Sequence[int]]
+    api_errors: Mapping[str, Mapping[str, int]]
     error: NotRequired[str]

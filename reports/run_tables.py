@@ -1,6 +1,9 @@
-"""The Parquet tables of a run folder. Other modules of `reports` do not open these files."""
+"""The Parquet tables of a run folder, and the journal of its protocol proxy. Other modules of `reports` do not open
+these files.
+"""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -12,11 +15,15 @@ import pyarrow.parquet as pq
 
 from harness.common.errors import UnreadableInput
 from harness.record.log_schema import LOG
+from harness.record.protocol_journal import JOURNAL, ProtocolJournal, RequestRecord, read_journal
+from harness.record.run_tables import PLAN
 from harness.results.run_metadata import RunMetadata
 
 Row = Mapping[str, Any]
 TopicPartition = tuple[str, int]
 _BATCH_ROWS = 1 << 18
+MOST_CHANGED_REQUESTS = 50
+"""A report and a trace show at most this many of the requests that rules changed."""
 
 
 class RunTables:
@@ -82,6 +89,35 @@ class RunTables:
         except (OSError, pa.ArrowException) as error:
             first_line = str(error).partition("\n")[0]
             raise UnreadableInput(f"{name} cannot be read: {first_line}") from error
+
+    @cached_property
+    def protocol(self) -> ProtocolJournal:
+        """The journal of the protocol proxy: the first requests that rules changed, errors, and what was not decoded.
+
+        Its times count from the start of the run. Without a journal it is empty. Raises `UnreadableInput`.
+        """
+        return self._read_protocol(lambda request: True)
+
+    def protocol_of(self, transactional_ids: Collection[str]) -> ProtocolJournal:
+        """Return the journal of the protocol proxy with the first requests of these ids. Raises `UnreadableInput`."""
+        if not self.protocol.more:
+            return self.protocol
+        return self._read_protocol(
+            lambda request: any(each in transactional_ids for each in request.transactional_ids)
+        )
+
+    def _read_protocol(self, wanted: Callable[[RequestRecord], bool]) -> ProtocolJournal:
+        path = self.folder / JOURNAL
+        if not path.exists():
+            return ProtocolJournal()
+        try:
+            run = tomllib.loads((self.folder / PLAN).read_text())["run"]
+            return read_journal(path, int(run["monotonic_ns_at_zero"]), wanted)
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise UnreadableInput(
+                f"{JOURNAL} cannot be read, or {PLAN} does not say when the run began: [run] monotonic_ns_at_zero "
+                f"({type(error).__name__}: {error})"
+            ) from error
 
     def existing_positions(self, table: str, positions: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
         """Return the positions (`tp`, offset) for which the table has a row."""

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -12,6 +13,7 @@ from harness.common.errors import UnreadableInput
 from harness.model.promises import NO_WITNESS
 from harness.model.vocabulary import Premise
 from harness.record.parquet_reader import read_parquet
+from harness.record.protocol_journal import JOURNAL, read_journal
 from harness.record.schema import LOG, find_mismatch
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata
@@ -71,6 +73,11 @@ class Evidence:
         promises = self.plan.promises
         several_clocks = () if promises.one_clock else (Premise.ONE_CLOCK,)
         return frozenset({*map(Premise, promises.broken_premises), *several_clocks})
+
+    @cached_property
+    def api_errors(self) -> Mapping[str, Mapping[str, int]]:
+        """By API and error, how many responses with it clients got through the protocol proxy. Raises `OSError`."""
+        return read_journal(self.folder / JOURNAL, wanted=lambda request: False).api_errors
 
     @property
     def size_bytes(self) -> int:

@@ -178,6 +178,7 @@ def decide(evidence: Evidence, result: CheckResult) -> Verdict:
         stats=result.stats,
         unsettled=result.unsettled,
         requests=run_metadata.requests,
+        api_errors=evidence.api_errors,
     )
 
 

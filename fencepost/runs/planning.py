@@ -224,7 +224,7 @@ def session_timeout_ms(options: Options) -> int:
 def stored_plan(
     options: Options, plan: RunPlan, schedule: Schedule, command: str, started: datetime, clock: RunClock
 ) -> StoredPlan:
-    """The content of `run.toml`: what is needed to repeat the run, and the wall-clock time at run time zero."""
+    """The content of `run.toml`: what is needed to repeat the run, and both clocks at run time zero."""
     return StoredPlan(
         options,
         {
@@ -233,6 +233,7 @@ def stored_plan(
             "seed": options.seed,
             "command": command,
             "wall_ms_at_zero": clock.wall_ms_at_zero,
+            "monotonic_ns_at_zero": clock.zero_ns,
             "session_timeout_ms": session_timeout_ms(options),
             "promises": asdict(promises_of(options, plan)),
             **({"churn": [change.as_table() for change in schedule.churn]} if schedule.churn else {}),

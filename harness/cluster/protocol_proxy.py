@@ -16,11 +16,11 @@ from harness.processes.spawn import Supervisor
 from harness.protocol.proxy import LISTENING, ProxyLink, ProxySpec
 from harness.protocol.rules import ProtocolRule
 from harness.protocol.state import ProxyRequest, RuleStatus
+from harness.record.protocol_journal import JOURNAL
 
 PROGRAM = "harness.protocol.proxy"
 START_TIMEOUT_S = 30.0
 REPLY_TIMEOUT_S = 5.0
-JOURNAL = "protocol.jsonl"
 
 
 class ProtocolProxy:

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
-from harness.protocol.journal import ProxyJournal, RequestRecord, RuleEvent, now_ns
+from harness.protocol.journal import ProxyJournal, now_ns
 from harness.protocol.rules import Action, Frame, ProtocolRule
+from harness.record.protocol_journal import RequestRecord, RuleEvent
 
 _KEEPS = frozenset({Action.HOLD, Action.DUPLICATE, Action.SWAP})
 
@@ -90,12 +91,13 @@ class ActiveRule:
         self.acted += 1
         return True
 
-    def note(self, event: str, request: RequestRecord, words: str = "") -> None:
-        """Write to the journal what the rule did with a request."""
+    def note(self, event: str, request: RequestRecord, words: str = "", reason: str = "") -> None:
+        """Write to the journal what the rule did with a request, and the request as it is now."""
         request.rule = self.rule.name
-        entry = RuleEvent(self.rule.name, event, now_ns(), request.number, words or f"{request}: {event}")
+        words = words or f"{request}: {event}"
+        entry = RuleEvent(self.rule.name, event, now_ns(), request.number, words, reason)
         self.events.append(entry)
-        self.journal.write_event(entry)
+        self.journal.write_event(entry, request)
 
     def observe(self, frame: Frame) -> list[Kept]:
         """Take notice of a message that passes. Return the kept messages that are due because of it."""

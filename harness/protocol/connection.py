@@ -18,10 +18,11 @@ from harness.protocol.frames import (
     encode_response,
     with_correlation,
 )
-from harness.protocol.journal import RequestRecord, now_ns
+from harness.protocol.journal import now_ns
 from harness.protocol.rules import Action, ClientConnection, Frame, When, with_values
 from harness.protocol.schemas import UndecodableMessage, UnknownMessage
 from harness.protocol.state import ProxyState
+from harness.record.protocol_journal import RequestRecord
 
 ANSWER_TIMEOUT_S = 5.0
 """How long a message that triggered a release waits until the released request was answered."""
@@ -175,10 +176,13 @@ class Connection:
         except (UnknownMessage, UndecodableMessage) as error:
             self.proxy.report(f"a request on {self.link} passed unchanged: {error}")
             record = self._record(key, version, correlation, len(raw))
+            record.undecoded = str(error)
             self._forward(raw, Outstanding(record, None, key))
             return
         self.client_id = frame.client_id
         record = self._record(key, version, correlation, len(raw), frame.transactional_ids, frame.groups)
+        if frame.api == "EndTxn":
+            record.asked = "commit" if frame.body.get("Committed") else "abort"
         outstanding = Outstanding(record, frame, key)
         if self._observe(frame, self._requests, lambda: self._apply(raw, outstanding)):
             return
@@ -298,7 +302,7 @@ class Connection:
             original.transactional_ids,
             original.groups,
         )
-        record.copy_of, record.rule = original.number, active.rule.name
+        record.copy_of, record.rule, record.asked = original.number, active.rule.name, original.asked
         copy = Outstanding(record, outstanding.frame, outstanding.key)
         self._keep(active, with_correlation(raw, correlation), copy, swallow=True)
         active.note("copied", original)
@@ -370,6 +374,7 @@ class Connection:
                 )
                 self.close()
                 return
+            record.undecoded = str(error)
             self.proxy.report(f"a response on {self.link} passed unchanged: {error}")
             self._return(outstanding, raw)
             return
@@ -440,7 +445,7 @@ class Connection:
         was = _errors(record)
         api = self.proxy.schemas.api(response.api)
         response.body = set_errors(api, response.body, response.version, error_codes()[rule.error])
-        record.errors = errors_in(api, response.body, response.version)
+        record.broker_errors, record.errors = record.errors, errors_in(api, response.body, response.version)
         active.note("answered", record, f"{record} was answered {was}, and its client got {rule.error}")
         return response
 

@@ -1,8 +1,4 @@
-"""The journal of the protocol proxy: one line of JSON for each request, and one for each thing that a rule did.
-
-It is the evidence that a rule acted. It never holds the body of a message: names, versions, times and error codes only.
-All times are nanoseconds on the monotonic clock of this machine.
-"""
+"""Writes the journal of the protocol proxy, which is the evidence that a rule acted."""
 
 import time
 from dataclasses import dataclass, field
@@ -11,46 +7,9 @@ from typing import Any
 
 import orjson
 
+from harness.record.protocol_journal import RequestRecord, RuleEvent
+
 FLUSH_BYTES = 64 * 1024
-
-
-@dataclass
-class RequestRecord:
-    """One request on its way, and its response."""
-
-    number: int  # in this proxy, from 1
-    connection: int
-    link: str
-    api: str
-    version: int
-    correlation: int
-    client_id: str | None
-    bytes: int
-    seen_ns: int  # when it came from the client
-    transactional_ids: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    delivered_ns: int | None = None  # when it was sent to the broker; None: it was not
-    answered_ns: int | None = None  # when the broker's response came; None: none came
-    returned_ns: int | None = None  # when a response was sent to the client; None: the client got none
-    errors: tuple[str, ...] = ()
-    rule: str | None = None  # the rule that acted on it
-    copy_of: int | None = None  # the number of the request of which it is a duplicate
-
-    def __str__(self) -> str:
-        """Describe it: `EndTxn of shop-1, correlation 41`."""
-        names = ", ".join(self.transactional_ids or self.groups or filter(None, (self.client_id,)))
-        return f"{self.api}{f' of {names}' if names else ''}, correlation {self.correlation}"
-
-
-@dataclass(frozen=True)
-class RuleEvent:
-    """One thing that a rule did: `held`, `released`, `answered`, `dropped`, ..."""
-
-    rule: str
-    event: str
-    at_ns: int
-    request: int
-    words: str  # in words, for proofs and reports
 
 
 @dataclass
@@ -71,9 +30,9 @@ class ProxyJournal:
         if self._size >= FLUSH_BYTES:
             self.flush()
 
-    def write_event(self, event: RuleEvent) -> None:
-        """Write what a rule did, at once."""
-        self._add(orjson.dumps({"event": event}))
+    def write_event(self, event: RuleEvent, request: RequestRecord) -> None:
+        """Write what a rule did with a request, and the request as it is now, at once."""
+        self._add(orjson.dumps({"event": event, "changed": request}))
         self.flush()
 
     def flush(self) -> None:

@@ -25,6 +25,8 @@ ALWAYS_DECODED = (
     "ApiVersions",
 )
 """The APIs whose requests are small and say who a client is. Others are decoded only if a rule names them."""
+RESPONSES_DECODED = ("Produce", "Heartbeat", "ListOffsets", "OffsetFetch")
+"""Further APIs whose responses are decoded, because they are small and have the errors that clients meet."""
 _log = logging.getLogger("proxy")
 
 
@@ -110,7 +112,7 @@ class ProxyState:
         if kept.released or kept.done:
             return
         kept.released = True
-        kept.rule.note("released", kept.request, f"{kept.request} was delivered {reason}")
+        kept.rule.note("released", kept.request, f"{kept.request} was delivered {reason}", reason)
         kept.message.deliver()
 
     def answer(self, request: ProxyRequest) -> RuleStatus:
@@ -137,7 +139,9 @@ class ProxyState:
         )
 
     def _choose_decoded(self) -> None:
-        names = {*ALWAYS_DECODED, *(api for active in self.rules.values() for api in active.apis)}
-        keys = {self.schemas.api(name).key for name in names if name in self.schemas.names}
-        self.decoded_requests = frozenset(keys)
-        self.decoded_responses = frozenset({*keys, self.schemas.api("Produce").key})
+        named = (api for active in self.rules.values() for api in active.apis)
+        self.decoded_requests = self._keys(*ALWAYS_DECODED, *named)
+        self.decoded_responses = self.decoded_requests | self._keys(*RESPONSES_DECODED)
+
+    def _keys(self, *apis: str) -> frozenset[int]:
+        return frozenset(self.schemas.api(name).key for name in apis if name in self.schemas.names)

@@ -209,6 +209,9 @@ class Verdict:
     requests: Mapping[str, Sequence[int]] = field(
         default_factory=dict
     )  # by request, the versions that workers sent
+    api_errors: Mapping[str, Mapping[str, int]] = field(
+        default_factory=dict
+    )  # by API and error, the responses that clients got through the protocol proxy
 
     def as_json(self) -> dict[str, Any]:
         """Return the content of the file."""
@@ -232,6 +235,7 @@ class Verdict:
             "stats": dict(self.stats),
             "unsettled": self.unsettled.as_json(),
             "requests": {name: list(versions) for name, versions in self.requests.items()},
+            "api_errors": {api: dict(errors) for api, errors in self.api_errors.items()},
         }
 
     @classmethod
@@ -260,6 +264,7 @@ class Verdict:
                 stats=body["stats"],
                 unsettled=IndeterminateOperations.from_json(body["unsettled"]),
                 requests=body["requests"],
+                api_errors=body.get("api_errors", {}),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise UnreadableInput(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from harness.record.protocol_journal import ChangedRequest
 from harness.results.example import Example
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
@@ -92,8 +93,16 @@ def phases(items: Sequence[RunPhase], width: int) -> Markup | None:
     return gantt(f"phases-{width}", width, "The run's phases", bars)
 
 
-def operations(ident: str, example: Example, faults: Sequence[FaultReport], width: int) -> Markup | None:
-    """Draw when the operations of a finding were called, asked for the commit, and returned."""
+def operations(
+    ident: str,
+    example: Example,
+    faults: Sequence[FaultReport],
+    width: int,
+    changed: Sequence[ChangedRequest] = (),
+) -> Markup | None:
+    """Draw when the operations of a finding were called, asked for the commit, and returned, and when requests that
+    a rule changed were sent, delivered and answered.
+    """
     bars = []
     for operation in example.operations:
         call, commit, back = (integer(operation.get(name)) for name in ("call_ns", "commit_ns", "return_ns"))
@@ -109,6 +118,18 @@ def operations(ident: str, example: Example, faults: Sequence[FaultReport], widt
                 None if commit is None else commit / 1e9,
                 f"· {printable(outcome, 20)}"
                 + ("" if operation.label == "operation" else f", the {operation.label}"),
+            )
+        )
+    for request in changed if bars else ():
+        delivered_ns = request.request.delivered_ns
+        bars.append(
+            Bar(
+                request.title,
+                request.request.seen_ns / 1e9,
+                request.last_ns / 1e9,
+                "rule",
+                None if delivered_ns is None else delivered_ns / 1e9,
+                f"· {request.action}",
             )
         )
     return gantt(f"{ident}-{width}", width, "The operations over time", bars, faults)

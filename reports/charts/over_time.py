@@ -1,4 +1,5 @@
-"""A drawing of a run over time: faults, throughput, commit latency, and how the transactions of each stage ended.
+"""A drawing of a run over time: faults, requests that rules changed, throughput, commit latency, and how the
+transactions of each stage ended.
 
 Every strip has its own scale, a name and a total, so that colour is never the only difference. Faults are bands through
 all strips.
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from harness.record.protocol_journal import ChangedRequest
 from harness.results.verdict import FaultReport
 from harness.results.wording import milliseconds, number, plural, printable
 from reports.charts import by_logs
@@ -41,8 +43,13 @@ class _Frame:
         return self.left + share * (self.right - self.left)
 
 
-def over_time(series: Series, faults: Sequence[FaultReport], width: int) -> Markup:
-    """Return the drawing. Below a width of 600 pixels it has smaller margins and less text."""
+def over_time(
+    series: Series, faults: Sequence[FaultReport], width: int, changed: Sequence[ChangedRequest] = ()
+) -> Markup:
+    """Return the drawing. Below a width of 600 pixels it has smaller margins and less text.
+
+    `changed` are the requests to mark in the lane `protocol`, which exists only if there are some.
+    """
     wide = width >= 600
     transactions = f"{number(sum(series.committed.values()))} transactions and " if series.outcomes else ""
     description = (
@@ -54,10 +61,12 @@ def over_time(series: Series, faults: Sequence[FaultReport], width: int) -> Mark
     frame = _Frame(drawing, 128 if wide else 110, width - (84 if wide else 62), *_span(series, faults))
     lanes = _lanes(frame, faults, wide)
     frame.y = lanes * LANE + 8
-    bottom = frame.y + _height(series)
+    bottom = frame.y + _height(series) + (GAP + STRIP if changed else 0)
     for fault in faults:
         _band(frame, fault, bottom)
     _fault_names(frame, faults, lanes, wide)
+    if changed:
+        _protocol(frame, changed)
     if series.outcomes:
         _rate(frame, series, "Committed transactions", "per second", "rate")
     _rate(
@@ -190,6 +199,24 @@ def _latency(frame: _Frame, series: Series) -> None:
             y = name_positions[0] - 14
         name_positions.append(y)
         frame.drawing.text(frame.right + 6, y + 4, name, kind=f"curve-name {kind}")
+
+
+def _protocol(frame: _Frame, changed: Sequence[ChangedRequest]) -> None:
+    """Draw a line for each request, from its sending to its last known step, and a mark for each step."""
+    base = frame.y + GAP + STRIP
+    frame.drawing.text(frame.left, base - STRIP - 10, "Requests changed by a rule", kind="panel-name")
+    frame.drawing.line(frame.left, base, frame.right, base, "grid")
+    frame.drawing.text(frame.left - 8, base - 9, "protocol", kind="tick", anchor="end")
+    frame.drawing.text(frame.right + 6, base - 9, number(len(changed)), kind="tick")
+    for request in changed:
+        steps = request.steps()
+        first, last = frame.x(steps[0].at_ns / 1e9), frame.x(steps[-1].at_ns / 1e9)
+        frame.drawing.line(first, base - 13, last, base - 13, "message-line")
+        for step in steps:
+            x, half = frame.x(step.at_ns / 1e9), 4.0 if step.kind == "answered" else 8.0
+            hint = f"{request.title}: {step}"
+            frame.drawing.rect(x - 1.5, base - 13 - half, 3, 2 * half, kind=f"message {step.kind}", hint=hint)
+    frame.y = base
 
 
 def _stage(frame: _Frame, series: Series, stage: str) -> None:

@@ -1,11 +1,13 @@
 """The anomalies and their examples, prepared for the report's template."""
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from harness.record.protocol_journal import ChangedRequest, ProtocolJournal
 from harness.results import wording as words
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, FaultReport
@@ -15,6 +17,8 @@ from reports.html.template import WIDTHS, Drawings
 from reports.trace.commands import trace_commands
 
 MOST_EXAMPLES = 10
+MOST_CHANGED = 5
+"""An example shows at most this many requests that rules changed."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class ReportExample:
     raw: str
     trace: str
     """The `fencepost trace` command for the example. Empty: there is none."""
+    changed: Sequence[str]
+    """The requests of its transactional ids that a rule changed while its operations were under way."""
 
 
 @dataclass(frozen=True)
@@ -50,27 +56,40 @@ def examples(ordered: Iterable[tuple[str, AnomalyFindings]]) -> Iterator[Example
 
 
 def report_anomalies(
-    ordered: Sequence[tuple[str, AnomalyFindings]], faults: Sequence[FaultReport], folder: Path | None
+    ordered: Sequence[tuple[str, AnomalyFindings]],
+    faults: Sequence[FaultReport],
+    protocol: ProtocolJournal,
+    folder: Path | None,
 ) -> list[ReportAnomaly]:
     """Prepare each anomaly. `folder` is the run folder with tables for trace commands; None: there are none."""
     shown = list(examples(ordered))
     traces = iter(trace_commands(folder, shown) if folder else [""] * len(shown))
     return [
-        _report_anomaly(name, findings, faults, list(islice(traces, len(findings.examples[:MOST_EXAMPLES]))))
+        _report_anomaly(
+            name, findings, faults, protocol, list(islice(traces, len(findings.examples[:MOST_EXAMPLES])))
+        )
         for name, findings in ordered
     ]
 
 
 def _report_anomaly(
-    name: str, findings: AnomalyFindings, faults: Sequence[FaultReport], traces: Sequence[str]
+    name: str,
+    findings: AnomalyFindings,
+    faults: Sequence[FaultReport],
+    protocol: ProtocolJournal,
+    traces: Sequence[str],
 ) -> ReportAnomaly:
     shown = []
     rows = zip(findings.examples, example_sentences(name, findings), traces, strict=False)
     for number, (example, sentence, trace) in enumerate(rows, 1):
         ident = f"{_ident(name)}-{number}"
-        timeline = Drawings(*(gantt.operations(f"{ident}-time", example, faults, width) for width in WIDTHS))
+        changed = _changed_requests(example, protocol)
+        timeline = Drawings(
+            *(gantt.operations(f"{ident}-time", example, faults, width, changed) for width in WIDTHS)
+        )
         raw = words.printable(example.as_json(), 4000)
-        shown.append(ReportExample(ident, sentence, example, timeline, raw, trace))
+        described = [words.printable(request.describe(), 1000) for request in changed]
+        shown.append(ReportExample(ident, sentence, example, timeline, raw, trace, described))
     label = words.printable(name, 60)
     return ReportAnomaly(
         label,
@@ -81,6 +100,20 @@ def _report_anomaly(
         describe_meaning(findings),
         shown,
     )
+
+
+def _changed_requests(example: Example, protocol: ProtocolJournal) -> list[ChangedRequest]:
+    """Return the changed requests of its transactional ids that were under way at the same time as its operations."""
+    all_facts = [example.facts, *(part.facts for part in example.parts())]
+    ids = {str(facts["transactional_id"]) for facts in all_facts if facts.get("transactional_id") is not None}
+    times = [
+        time_ns
+        for operation in example.operations
+        for name in ("call_ns", "return_ns")
+        if (time_ns := words.integer(operation.get(name))) is not None
+    ]
+    changed = protocol.under_way(ids, min(times, default=-math.inf), max(times, default=math.inf))
+    return changed[:MOST_CHANGED]
 
 
 def _ident(name: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from harness.common.errors import UnreadableInput
+from harness.record.protocol_journal import JOURNAL
 from harness.results.run_metadata import RunMetadata
 from harness.results.wording import printable, size
 
@@ -98,6 +99,9 @@ def files_to_enclose(folder: Path, verdict_bytes: int) -> list[EnclosedFile]:
     for name, what_for in WHAT_FOR:
         size_text = size(verdict_bytes) if name == "verdict.json" else _size(folder / name)
         rows.append(EnclosedFile(name, quote(name), what_for, size_text))
+    if (folder / JOURNAL).is_file():
+        what_for = "what the protocol proxy saw of Kafka's messages, and what rules did with them"
+        rows.append(EnclosedFile(JOURNAL, JOURNAL, what_for, _size(folder / JOURNAL)))
     rows += [
         EnclosedFile(
             str(log.relative_to(folder)), quote(str(log.relative_to(folder))), "a broker's log", _size(log)

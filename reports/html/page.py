@@ -20,6 +20,7 @@ from jinja2 import TemplateError
 from markupsafe import Markup
 
 from harness.common.errors import UnreadableInput
+from harness.record.protocol_journal import JOURNAL, ProtocolJournal
 from harness.results import requests
 from harness.results import wording as words
 from harness.results.example import Operation
@@ -32,7 +33,7 @@ from reports.html import excerpts, folder
 from reports.html.findings import examples, report_anomalies
 from reports.html.template import WIDTHS, Drawings, policy, template
 from reports.junit import junit
-from reports.run_tables import RunTables
+from reports.run_tables import MOST_CHANGED_REQUESTS, RunTables
 from reports.summary import causes_first
 
 MORE_LOGS = "run it on a local cluster, where all logs can be read"
@@ -59,7 +60,10 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     lines = excerpts.Excerpts(folder_path, operations)
     ends = [fault.end_s if fault.end_s is not None else fault.start_s for fault in faults]
     measured = _read_series(contents, at_least_s=max(ends, default=1.0))
-    anomalies = report_anomalies(ordered, faults, folder_path if _wall_ms(contents) is not None else None)
+    protocol, unread = _read_protocol(folder_path)
+    changed = protocol.under_way()[:MOST_CHANGED_REQUESTS]
+    traceable = folder_path if _wall_ms(contents) is not None else None
+    anomalies = report_anomalies(ordered, faults, protocol, traceable)
     met_by_fault, trouble = _describe_met(folder_path, faults) if not measured.missing else ([], [])
     style, script = ((_HERE / f"report.{kind}").read_text() for kind in ("css", "js"))
     filters = {
@@ -69,6 +73,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         "label": lambda label: words.printable(label.replace("_", " "), 60),
         "moment": partial(_moment, wall_ms=_wall_ms(contents)),
         "clock": _clock,
+        "since": lambda time_ns: f"{time_ns / 1e9:,.3f} s",
     }
     return template("report.html", filters).render(
         verdict=verdict,
@@ -87,7 +92,11 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         ],
         lines=lines,
         series=measured,
-        over_time=Drawings(*(over_time.over_time(measured, faults, width) for width in WIDTHS)),
+        over_time=Drawings(*(over_time.over_time(measured, faults, width, changed) for width in WIDTHS)),
+        changed=changed,
+        more_changed=len(protocol.changed) + protocol.more - len(changed),
+        undecoded=sum(protocol.undecoded.values()),
+        undecoded_because=list(protocol.undecoded)[:3],
         rows_over_time=list(_rows(measured)),
         phases=_phases(contents),
         open_ends=list(_open_ends(verdict, contents)),
@@ -100,7 +109,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         requests=list(requests.rows(verdict.requests)),
         command=_command(verdict, contents),
         enclosed=folder.files_to_enclose(folder_path, len(verdict.line().encode()) + 1),
-        missing=[*contents.missing, *measured.missing, *trouble],
+        missing=[*contents.missing, *measured.missing, *trouble, *unread],
     )
 
 
@@ -172,6 +181,16 @@ def _describe_met(folder_path: Path, faults: Sequence[FaultReport]) -> tuple[lis
         return under_way.describe_met(RunTables(folder_path), faults), []
     except (UnreadableInput, pa.ArrowException) as error:
         return [], [words.printable(f"the operations under way during faults cannot be read: {error}", 300)]
+
+
+def _read_protocol(folder_path: Path) -> tuple[ProtocolJournal, list[str]]:
+    """Return the journal of the protocol proxy, and notes about what cannot be read of it."""
+    try:
+        protocol = RunTables(folder_path).protocol
+    except UnreadableInput as error:
+        return ProtocolJournal(), [words.printable(str(error), 300)]
+    lines = f"{words.plural(protocol.damaged, 'line')} of {JOURNAL} cannot be read"
+    return protocol, [lines] if protocol.damaged else []
 
 
 def _end_s(contents: folder.RunFiles) -> float:

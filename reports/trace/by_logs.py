@@ -1,12 +1,13 @@
 """The steps of a custom pipeline from the broker logs: records, markers, transaction states, offsets."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from harness.common.errors import UsageError
 from harness.model.vocabulary import WARM_UP
 from reports.run_tables import Row, RunTables
 from reports.trace.coordinators import coordinators
 from reports.trace.faults import fault_at
+from reports.trace.protocol import changed_requests
 from reports.trace.step import TraceStep, in_order
 from reports.trace.steps import faults_on, record_at
 
@@ -46,7 +47,7 @@ def of_id(t: RunTables, transactional_id: str) -> list[TraceStep]:
         raise UsageError(
             f"the run has no transactional id {transactional_id}: it has {', '.join(shown_ids) or 'none'}"
         )
-    return in_order(coordinators(t, {transactional_id: None}))
+    return in_order([*coordinators(t, {transactional_id: None}), *changed_requests(t, [transactional_id])])
 
 
 def of_fault(t: RunTables, number: int) -> list[TraceStep]:
@@ -67,7 +68,8 @@ def of_fault(t: RunTables, number: int) -> list[TraceStep]:
         for step in coordinators(t, dict.fromkeys(ids))
         if step.time_ns is not None and from_ns <= step.time_ns <= to_ns
     ]
-    return in_order([*steps, *faults_on(t, from_ns + AROUND_NS, to_ns - AROUND_NS)])
+    by_rule = changed_requests(t, None, from_ns, to_ns, fault.fault)
+    return in_order([*steps, *by_rule, *faults_on(t, from_ns + AROUND_NS, to_ns - AROUND_NS)])
 
 
 def _log_steps(t: RunTables, at: LogPosition, record: Row, *, with_transaction: bool) -> Iterator[TraceStep]:
@@ -100,16 +102,17 @@ def _log_steps(t: RunTables, at: LogPosition, record: Row, *, with_transaction: 
     yield TraceStep(t.at_ns(marker["max_timestamp_ms"]), where, words, "batches")
     if not with_transaction:
         return
-    states = _states(t, producer, tp, marker)
+    ids = {row["transactional_id"] for row in t.rows("transactions", producer_id=[producer])} - {None}
+    states = _states(t, ids, marker)
     yield from states
     times = [state.time_ns for state in states if state.time_ns is not None]
     if times:
         yield from _offsets(t, producer, min(times), max(times))
+        yield from changed_requests(t, ids, min(times), max(times))
 
 
-def _states(t: RunTables, producer: int, tp: int, marker: Row) -> list[TraceStep]:
-    """Return the states of the transaction that this marker ended."""
-    ids = {row["transactional_id"] for row in t.rows("transactions", producer_id=[producer])}
+def _states(t: RunTables, ids: Collection[str], marker: Row) -> list[TraceStep]:
+    """Return the states of the transaction of one of these ids that this marker ended."""
     ended = t.at_ns(marker["max_timestamp_ms"])
     states: list[TraceStep] = []
     for step in coordinators(t, dict.fromkeys(ids)):

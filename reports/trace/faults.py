@@ -6,6 +6,7 @@ from harness.common.errors import UnreadableInput, UsageError
 from harness.results.verdict import FaultReport
 from harness.results.wording import plural
 from reports.run_tables import Row, RunTables
+from reports.trace.protocol import changed_requests
 from reports.trace.step import TraceStep, in_order
 from reports.trace.steps import faults_on, operations
 from reports.under_way import nanoseconds, stage_operations, under_way_between
@@ -18,7 +19,8 @@ FIRST_MET = 3
 
 def of_fault(t: RunTables, number: int) -> list[TraceStep]:
     """Return the steps of a fault, counted from 1. They are the steps of the operations that were under way during it,
-    and of those that took the same inputs afterwards.
+    and of those that took the same inputs afterwards. If the fault is a rule, the steps include the requests that it
+    changed.
 
     Raises `UsageError` if the run has no such fault.
     """
@@ -27,7 +29,8 @@ def of_fault(t: RunTables, number: int) -> list[TraceStep]:
     healed_ns = max(injected_ns, round((fault.end_s or 0.0) * 1e9))
     met_operations = _met_operations(t, fault, injected_ns, healed_ns)
     steps = operations(t, [*met_operations, *_took_over(t, met_operations)])
-    return in_order([*steps, *faults_on(t, injected_ns, healed_ns)])
+    by_rule = changed_requests(t, None, injected_ns, healed_ns, fault.fault)
+    return in_order([*steps, *by_rule, *faults_on(t, injected_ns, healed_ns)])
 
 
 def fault_at(t: RunTables, number: int) -> FaultReport:

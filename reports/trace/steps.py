@@ -7,10 +7,11 @@ from harness.model.vocabulary import Outcome
 from harness.results.wording import plural
 from reports.run_tables import Row, RunTables, spans
 from reports.trace.coordinators import coordinators
+from reports.trace.protocol import changed_requests
 from reports.trace.step import TraceStep, in_order
 
 MARGIN_NS = 3_000_000_000
-"""Faults and assignments are shown up to this long after the last operation."""
+"""Faults, assignments and changed requests are shown up to this long after the last operation."""
 
 
 def of_operation(t: RunTables, name: str) -> list[TraceStep]:
@@ -75,7 +76,13 @@ def of_id(t: RunTables, transactional_id: str) -> list[TraceStep]:
         raise UsageError(
             f"the run has no transactional id {transactional_id}: it has {', '.join(existing) or 'none'}"
         )
-    return in_order([*_journal_steps(t, ops, brief=True), *coordinators(t, {transactional_id: None})])
+    return in_order(
+        [
+            *_journal_steps(t, ops, brief=True),
+            *coordinators(t, {transactional_id: None}),
+            *changed_requests(t, [transactional_id]),
+        ]
+    )
 
 
 def operations(t: RunTables, ops: Iterable[Row], *, brief: bool = False) -> list[TraceStep]:
@@ -95,6 +102,7 @@ def operations(t: RunTables, ops: Iterable[Row], *, brief: bool = False) -> list
     return [
         *steps,
         *coordinators(t, begun_ns),
+        *changed_requests(t, begun_ns, begun, ended),
         *_offsets(t, ops),
         *_markers(t, ops),
         *_readers(t, ops),

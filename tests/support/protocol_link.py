@@ -8,10 +8,11 @@ from typing import Any
 from harness.protocol.connection import Connection
 from harness.protocol.errors import error_codes
 from harness.protocol.frames import encode_response, with_size
-from harness.protocol.journal import ProxyJournal, RuleEvent
+from harness.protocol.journal import ProxyJournal
 from harness.protocol.rules import ProtocolRule
 from harness.protocol.schemas import Schemas
 from harness.protocol.state import ProxyRequest, ProxyState, RuleStatus
+from harness.record.protocol_journal import RuleEvent
 from tests.support.protocol_schemas import small_schemas
 
 OWN_ID = "shop-1"

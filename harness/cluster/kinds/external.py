@@ -20,7 +20,7 @@ def _open(parts: ClusterParts) -> AbstractContextManager[Cluster]:
     links = (
         ClientLinks(
             endpoints=parts.spec.endpoints,
-            folder=parts.folder / "proxies",
+            folder=parts.folder,
             toxiproxy=prepared.toxiproxy,
             clients_jar=prepared.kafka.clients_jar,
             supervisor=parts.supervisor,

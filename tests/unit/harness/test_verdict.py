@@ -54,6 +54,7 @@ def test_a_verdict_survives_the_round_trip_through_json() -> None:
         not_checked={"G1c": EXTERNAL_ONLY},
         warnings=[Reason(ReasonCode.UNEXPECTED_END, "it ended")],
         checked=["duplicate"],
+        api_errors={"EndTxn": {"NOT_COORDINATOR": 3}},
         churn=[MembershipChange("shop", "shop-4.0", "shop-2.0", 3.0, 4.5, ("in/0",), ("in/1", "in/2"))],
     )
     assert Verdict.from_json(verdict.as_json()) == verdict

@@ -10,11 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers.needs import NEEDS
+from harness.protocol.journal import ProxyJournal
+from harness.record.protocol_journal import JOURNAL
 from harness.results.example import Operation
 from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.results.verdict import FaultReport, IndeterminateOperations, Validity, Verdict
 from reports.html.page import _moment, draw
+from tests.support.changed_requests import end_txn, write_held_requests
 from tests.support.findings import findings_of
 from tests.support.synthetic_store import (
     FAULTS,
@@ -353,3 +356,82 @@ def test_an_unreadable_table_of_operations_is_noted_once(tmp_path: Path) -> None
     path.write_bytes(b"PAR1")
     text = Page(draw(tmp_path / "run", verdict)).text  # the series note it already
     assert "the operations under way during faults cannot be read" not in text
+
+
+def test_requests_that_rules_changed_are_listed_with_their_times(tmp_path: Path) -> None:
+    verdict = make_verdict(Validity.VALID)
+    folder = write_store(tmp_path / "run", verdict)
+    assert "changed by a rule" not in draw(folder, verdict)
+    write_held_requests(folder, "shop-2")
+    html = draw(folder, verdict)
+    table = html[html.index('id="changed-requests"') :]
+    row = re.sub(
+        r"\s+",
+        " ",
+        " ".join(re.findall(r">([^<]+)<", table[table.index("<tbody>") : table.index("</tbody>")])),
+    )
+    assert row.strip() == (
+        "3.214 s shop-2, client id rdkafka EndTxn(abort) 41 held by late-end-txn 4.414 s , broker 2, "
+        "when AddOffsetsToTxn request 16 was seen 4.420 s , NONE"
+    )
+    marks = re.findall(r'class="message (\w+)"><title>([^<]*)<', html)
+    assert [kind for kind, _ in marks] == ["sent", "delivered", "answered"] * 2  # in two widths
+    assert marks[2][1] == "EndTxn(abort) 41 of shop-2: at 4.420 s answered NONE"
+    assert "Missing from the run" not in html
+
+
+def test_further_requests_that_rules_changed_are_counted(tmp_path: Path) -> None:
+    verdict = make_verdict(Validity.VALID)
+    folder = write_store(tmp_path / "run", verdict)
+    without = len(draw(folder, verdict))
+    write_held_requests(folder, *["shop-2"] * 1100)
+    html = draw(folder, verdict)
+    assert html.count('data-label="Request"') == 50
+    assert "1,050 more in" in html and len(html) - without < 150_000
+
+
+def test_a_finding_mentions_the_held_request_of_its_transactional_id(tmp_path: Path) -> None:
+    op = operation(60) | {"transactional_id": "shop-2", "call_ns": 4_000_000_000, "return_ns": 5_000_000_000}
+    verdict = make_verdict(Validity.INVALID, anomalies={"lost-commit": findings_of(1, [{"operation": op}])})
+    folder = write_store(tmp_path / "run", verdict)
+    write_held_requests(folder, "shop-1", "shop-2")
+    write_held_requests(folder, "shop-2", sent_s=50.0, first=3)
+    html = draw(folder, verdict)
+    (mentioned,) = re.findall(r"<dt>changed by a rule</dt><dd>([^<]*)</dd>", html)
+    assert mentioned == (
+        "EndTxn(abort) 42 of shop-2: at 3.214 s sent, and held by late-end-txn; "
+        "at 4.414 s delivered to broker 2 when AddOffsetsToTxn request 16 was seen; at 4.420 s answered NONE"
+    )
+    assert html.count('class="bar rule"') == 2  # in two widths
+
+
+def test_messages_that_were_not_decoded_are_a_warning(tmp_path: Path) -> None:
+    verdict = make_verdict(Validity.VALID)
+    folder = write_store(tmp_path / "run", verdict)
+    journal = ProxyJournal(folder / JOURNAL)
+    for number in (1, 2):
+        journal.write_request(end_txn(number, 1.0, undecoded=f"version 99 of EndTxn {HOSTILE}"))
+    journal.flush()
+    write_held_requests(folder, "shop-2", first=3)
+    html = draw(folder, verdict)
+    assert "2 messages could not be decoded by the protocol proxy" in html and "<img" not in html
+
+
+def test_a_damaged_journal_of_the_proxy_is_noted(tmp_path: Path) -> None:
+    verdict = make_verdict(Validity.VALID)
+    folder = write_store(tmp_path / "run", verdict)
+    write_held_requests(folder, "shop-2")
+    with (folder / JOURNAL).open("a") as file:
+        file.write('{"request": 1}\n')
+    assert "1 line of protocol.jsonl cannot be read" in draw(folder, verdict)
+    plan = folder / "run.toml"
+    plan.write_text(plan.read_text().replace("monotonic_ns_at_zero", "other"))
+    assert "run.toml does not say when the run began" in draw(folder, verdict)
+
+
+def test_errors_that_clients_got_are_listed_by_api(tmp_path: Path) -> None:
+    verdict = make_verdict(
+        Validity.VALID, api_errors={"EndTxn": {"NOT_COORDINATOR": 1200}, HOSTILE: {HOSTILE: 1}}
+    )
+    text = re.sub(r"\s+", " ", Page(draw(write_store(tmp_path / "run", verdict), verdict)).text)
+    assert "EndTxnNOT_COORDINATOR1,200" in text

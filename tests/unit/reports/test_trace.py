@@ -10,7 +10,8 @@ from harness.results.verdict import FaultReport
 from reports.run_tables import RunTables, spans
 from reports.trace.faults import of_fault
 from reports.trace.step import TraceStep
-from reports.trace.steps import of_id, of_operation, of_record
+from reports.trace.steps import MARGIN_NS, of_id, of_operation, of_record
+from tests.support.changed_requests import write_held_requests
 from tests.support.histories import WALL_MS, History
 from tests.support.stored_tables import Row, write_store
 
@@ -280,3 +281,55 @@ def test_a_subject_that_the_run_does_not_have_is_refused(trace: object, words: s
 
 def test_consecutive_offsets_are_shown_as_a_range() -> None:
     assert spans([3, 1, 2, 7, 7, 9]) == "1 to 3, 7, 9"
+
+
+def test_a_held_request_has_its_times_among_the_steps_of_its_transactional_id(tmp_path: Path) -> None:
+    t = stored(tmp_path, one_transaction())
+    write_held_requests(tmp_path, "id-1", "id-2")
+    held = [
+        (3_214_000_000, "EndTxn(abort) 41 of id-1: sent, and held by late-end-txn"),
+        (
+            4_414_000_000,
+            "EndTxn(abort) 41 of id-1: delivered to broker 2 when AddOffsetsToTxn request 16 was seen",
+        ),
+        (4_420_000_000, "EndTxn(abort) 41 of id-1: answered NONE"),
+    ]
+    steps = of_id(t, "id-1")
+    assert [(step.time_ns, step.what) for step in steps if step.who == "protocol proxy"] == held
+    times = [step.time_ns for step in steps if step.time_ns is not None]
+    assert times == sorted(times)
+
+
+def test_a_trace_of_an_operation_has_the_changed_requests_of_its_time_only(tmp_path: Path) -> None:
+    t = stored(tmp_path, one_transaction())
+    (row,) = t.rows("ops", name=["w:0"])
+    near_s = row["call_ns"] / 1e9
+    write_held_requests(tmp_path, "id-1", "id-2", sent_s=near_s)
+    write_held_requests(tmp_path, "id-1", sent_s=near_s + MARGIN_NS / 1e9 + 1.0, first=3)
+    shown = {step.what.split(":")[0] for step in of_operation(t, "w:0") if step.who == "protocol proxy"}
+    assert shown == {"EndTxn(abort) 41 of id-1"}
+
+
+def test_a_trace_of_a_rule_has_the_requests_that_it_changed(tmp_path: Path) -> None:
+    t = stored(tmp_path, one_transaction())
+    write_held_requests(tmp_path, *(f"id-{number}" for number in range(60)))
+    faults = [
+        FaultReport(name, "requests", 3.0, 5.0, True, "proof", f"{name} acted")
+        for name in ("late-end-txn", "kill-broker")
+    ]
+    RunMetadata(faults=faults).save(tmp_path / "metadata.json")
+    by_rule = [step.what for step in of_fault(t, 1) if step.who == "protocol proxy"]
+    assert (
+        len(by_rule) == 3 * 50 + 1 and "10 more requests that a rule changed: see protocol.jsonl" in by_rule
+    )
+    assert not any("id-7" in step.what for step in of_fault(t, 2))
+
+
+def test_a_journal_whose_times_cannot_be_converted_is_refused(tmp_path: Path) -> None:
+    t = stored(tmp_path, one_transaction())
+    write_held_requests(tmp_path, "id-1")
+    (tmp_path / "run.toml").write_text("[run]\n")
+    with pytest.raises(
+        UnreadableInput, match=r"protocol.jsonl cannot be read, or run.toml does not say when"
+    ):
+        of_id(t, "id-1")

@@ -9,7 +9,8 @@ from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import FaultReport
 from reports.run_tables import RunTables
 from reports.trace.by_logs import of_fault, of_id, of_record
-from tests.support.histories import History
+from tests.support.changed_requests import write_held_requests
+from tests.support.histories import WALL_MS, History
 from tests.unit.reports.test_trace import described, one_transaction, stored
 
 
@@ -113,3 +114,12 @@ def test_an_id_and_a_fault_are_traced_by_the_transaction_log(tmp_path: Path) -> 
     assert {"fault 1: s/s-1 was killed (killed)", "fault 1: kill-instance is over"} <= set(words)
     with pytest.raises(UsageError, match="has no fault 2"):
         of_fault(t, 2)
+
+
+def test_a_held_request_is_among_the_steps_of_a_record_of_its_transaction(tmp_path: Path) -> None:
+    first = next(step for step in of_id(tables(tmp_path, one_transaction()), "id-1") if step.time_ns)
+    write_held_requests(tmp_path, "id-1", "id-2", sent_s=(first.time_ns or 0) / 1e9)
+    t = RunTables(tmp_path, WALL_MS)
+    held = {word for word in described(of_id(t, "id-1")) if word.startswith("protocol proxy")}
+    assert "protocol proxy: EndTxn(abort) 41 of id-1: answered NONE" in held and len(held) == 3
+    assert held <= set(described(of_record(t, "x", 0, 1)))
