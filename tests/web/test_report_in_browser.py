@@ -10,6 +10,7 @@ from fencepost import registry
 from harness.results.reasons import EXTERNAL_ONLY
 from harness.results.verdict import Validity
 from reports.html.page import draw
+from tests.support.changed_requests import write_held_requests
 from tests.support.findings import findings_of
 from tests.support.synthetic_store import make_verdict, record, write_store
 
@@ -24,6 +25,7 @@ def opened(open_file: Opener, tmp_path: Path) -> Opener:
 
     def open_report(checked_verdict: Any, width: int = 1280, **options: Any) -> Page:
         folder = write_store(tmp_path / "run", checked_verdict)
+        write_held_requests(folder, "shop-2", "x" * 249)
         (folder / "report.html").write_text(draw(folder, checked_verdict), encoding="utf-8")
         return open_file(folder / "report.html", width, **options)
 
@@ -108,6 +110,17 @@ def test_one_size_of_each_drawing_is_visible_and_has_a_name(opened: Opener, widt
     box = page.get_by_role("img", name="The run over time").bounding_box()
     assert box is not None
     assert box["height"] > 500
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_request_that_a_rule_changed_has_a_mark_for_each_step(opened: Opener, width: int) -> None:
+    page = opened(make_verdict(Validity.VALID), width)
+    marks = page.locator("svg:visible rect.message")
+    assert marks.count() == 6
+    assert marks.nth(1).locator("title").text_content() == (
+        "EndTxn(abort) 41 of shop-2: at 4.414 s delivered to broker 2 when AddOffsetsToTxn request 16 was seen"
+    )
+    expect(page.locator("#changed-requests")).to_be_visible()
 
 
 def test_the_drawing_has_its_numbers_in_a_table(opened: Opener) -> None:
