@@ -1,6 +1,7 @@
 """Rules of the protocol proxy in a run: a known bug of Kafka is found, and a rule that matches nothing did not act."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +70,14 @@ def test_its_clients_sent_no_request_that_is_refused_as_never_sent(result: Resul
     sent = {request["api"] for request in requests if request["link"].startswith("client:w")}
     assert {"EndTxn", "AddPartitionsToTxn", "JoinGroup", "Fetch"} <= sent
     assert not {api for api in sent if why_never_sent(api, Sender("librdkafka", transaction_version=2))}
+
+
+def test_the_report_has_the_held_request_at_the_lost_commit(result: Result) -> None:
+    report = (Path(result.folder) / "report.html").read_text()
+    assert 'id="changed-requests"' in report
+    held = re.findall(r"<dt>changed by a rule</dt><dd>(EndTxn\(abort\)[^<]*)</dd>", report)
+    assert held and all("held by late-end-txn" in words and "answered NONE" in words for words in held)
+
+
+def test_the_verdict_counts_the_errors_that_clients_got(result: Result) -> None:
+    assert result.verdict["api_errors"]["AddOffsetsToTxn"]["NOT_COORDINATOR"] == 1
