@@ -14,7 +14,7 @@ So more markers than transactions prove nothing, but fewer do.
     log of y: record of producer 7 at offset 9, no marker          <- unmarked-partition
 
 Blind spot: a repeated marker of the same producer in that partition hides a missing one.
-Reference: none is known; seen on Kafka 4.3.1 and 4.4.0, where a coordinator skips a partition that has no leader.
+Reference: KAFKA-20734; seen on Kafka 4.3.1 and 4.4.0, where a coordinator skips a partition that has no leader.
 """
 
 from pyspark.sql import DataFrame
