@@ -66,6 +66,7 @@ class ActiveRule:
     journal: ProxyJournal
     matched: int = 0
     acted: int = 0
+    healed: bool = False  # it acts on no further message
     events: list[RuleEvent] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
 
@@ -79,7 +80,7 @@ class ActiveRule:
         because that is the client's retry.
         """
         rule = self.rule
-        if (rule.links and frame.link not in rule.links) or not rule.select.matches(frame):
+        if self.healed or (rule.links and frame.link not in rule.links) or not rule.select.matches(frame):
             return False
         if not rule.holds_retries and any(not kept.done and kept.concerns(frame) for kept in self.kept):
             return False

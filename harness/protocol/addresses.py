@@ -40,7 +40,7 @@ class AddressMap:
         """Replace the addresses in a response. Return whether it has changed."""
         if frame.api == "ApiVersions":
             frame.body["ApiKeys"] = [
-                each for key in frame.body["ApiKeys"] if (each := _offered(key, schemas))
+                each for key in frame.body["ApiKeys"] or () if (each := _offered(key, schemas))
             ]
             return True
         return self._replace(schemas.api(frame.api).response.fields, frame.body)

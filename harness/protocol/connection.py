@@ -1,8 +1,9 @@
 """One connection of a client through the proxy to a broker."""
 
 import asyncio
+import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from harness.protocol.active import ActiveRule, Kept
@@ -29,6 +30,7 @@ ANSWER_TIMEOUT_S = 5.0
 FIRST_OWN_CORRELATION = 1 << 30
 """Copies of requests get correlation ids from here on. Clients count from 0."""
 PRODUCE = 0
+_INT16 = struct.Struct(">h")
 
 
 @dataclass(eq=False)
@@ -105,23 +107,24 @@ class Connection:
         self.client = Side(self._from_client, self._client_lost)
         self.broker = Side(self._from_broker, self._broker_lost)
         self.client.other, self.broker.other = self.broker, self.client
-        self._requests = FrameSplitter(self._wants_request, self._on_request, self._to_broker)
-        self._responses = FrameSplitter(self._wants_response, self._on_response, self._to_client)
+        self._requests = FrameSplitter(
+            self._wants_request, self._on_request, self._to_broker, self._close_refused
+        )
+        self._responses = FrameSplitter(
+            self._wants_response, self._on_response, self._to_client, self._close_refused
+        )
 
     # Bytes
 
     def _from_client(self, data: bytes) -> None:
-        self._guard(self._requests, data)
+        self._requests.feed(data)
 
     def _from_broker(self, data: bytes) -> None:
-        self._guard(self._responses, data)
+        self._responses.feed(data)
 
-    def _guard(self, splitter: FrameSplitter, data: Bytes) -> None:
-        try:
-            splitter.feed(data)
-        except NotKafka as error:
-            self.proxy.report(f"a connection on {self.link} was closed: {error}")
-            self.close()
+    def _close_refused(self, error: NotKafka) -> None:
+        self.proxy.report(f"a connection on {self.link} was closed: {error}")
+        self.close()
 
     def _to_broker(self, data: Bytes) -> None:
         self.broker.write(data)
@@ -142,8 +145,17 @@ class Connection:
         if unanswered:
             self.proxy.journal.write_request(record)
         else:
-            self.outstanding[correlation] = Outstanding(record, None, key)
+            self._expect(Outstanding(record, None, key))
         return False
+
+    def _expect(self, outstanding: Outstanding) -> None:
+        """Wait for the response to a request. If a client uses a correlation id twice, the first gets none."""
+        correlation = outstanding.record.correlation
+        earlier = self.outstanding.get(correlation)
+        if earlier is not None and earlier is not outstanding:
+            self.proxy.journal.write_request(earlier.record)
+            del self.outstanding[correlation]  # its place is that of the first
+        self.outstanding[correlation] = outstanding
 
     def _record(
         self,
@@ -174,7 +186,7 @@ class Connection:
         try:
             frame = decode_request(self.proxy.schemas, raw, self.link)
         except (UnknownMessage, UndecodableMessage) as error:
-            self.proxy.report(f"a request on {self.link} passed unchanged: {error}")
+            self.proxy.passed_undecoded(key, "request", self.link, error)
             record = self._record(key, version, correlation, len(raw))
             record.undecoded = str(error)
             self._forward(raw, Outstanding(record, None, key))
@@ -218,7 +230,7 @@ class Connection:
             self.client_reset()
 
     def _swap(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
-        self.outstanding[outstanding.record.correlation] = outstanding  # its response comes in this order
+        self._expect(outstanding)  # its response comes in this order
         self._keep(active, raw, outstanding, swallow=False, block=False)
         active.note("held until the next of its kind has passed", outstanding.record)
 
@@ -255,9 +267,16 @@ class Connection:
     def _edit(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
         frame = outstanding.frame
         assert frame is not None
-        frame.body = with_values(frame.body, active.rule.set_fields)
-        active.note("changed", outstanding.record)
-        self._forward(encode_request(self.proxy.schemas, frame, raw), outstanding)
+        try:
+            body = with_values(frame.body, active.rule.set_fields)
+            changed = encode_request(self.proxy.schemas, replace(frame, body=body), raw)
+        except ValueError as error:
+            self.proxy.report(f"a request on {self.link} passed unchanged: {error}")
+            changed = raw
+        if changed != raw:
+            frame.body = body
+            active.note("changed", outstanding.record)
+        self._forward(changed, outstanding)
 
     def _forward(self, raw: bytes, outstanding: Outstanding) -> None:
         record = outstanding.record
@@ -269,7 +288,7 @@ class Connection:
         ):
             self.proxy.journal.write_request(record)  # it gets no response
         else:
-            self.outstanding[record.correlation] = outstanding
+            self._expect(outstanding)
         self.broker.write(raw)
 
     def _forward_and_unblock(self, raw: bytes, outstanding: Outstanding) -> None:
@@ -316,7 +335,7 @@ class Connection:
         outstanding.ready = encode_response(self.proxy.schemas, api, frame.version, record.correlation, body)
         record.errors = (active.rule.error,)
         active.note("answered", record, f"{record} was answered {active.rule.error}, and never delivered")
-        self.outstanding[record.correlation] = outstanding
+        self._expect(outstanding)
         self._send_ready()
 
     # Responses
@@ -351,7 +370,10 @@ class Connection:
                 self._finish(each)
 
     def _on_response(self, raw: bytes) -> None:
-        outstanding = self.outstanding[int.from_bytes(raw[4:8], signed=True)]
+        outstanding = self.outstanding.get(int.from_bytes(raw[4:8], signed=True))
+        if outstanding is None:  # a second request with its correlation id was answered in the meantime
+            self._to_client(raw)
+            return
         record = outstanding.record
         record.answered_ns = record.answered_ns or now_ns()
         request = outstanding.frame or Frame(
@@ -375,7 +397,7 @@ class Connection:
                 self.close()
                 return
             record.undecoded = str(error)
-            self.proxy.report(f"a response on {self.link} passed unchanged: {error}")
+            self.proxy.passed_undecoded(outstanding.key, "response", self.link, error)
             self._return(outstanding, raw)
             return
         record.errors = frame.errors
@@ -436,9 +458,15 @@ class Connection:
         self.client_reset()
 
     def _edit_response(self, active: ActiveRule, raw: bytes, frame: Frame, outstanding: Outstanding) -> None:
-        frame.body = with_values(frame.body, active.rule.set_fields)
-        active.note("its response was changed", outstanding.record)
-        self._return(outstanding, self._encode(frame, outstanding))
+        try:
+            frame.body = with_values(frame.body, active.rule.set_fields)
+            changed = self._encode(frame, outstanding)
+        except ValueError as error:
+            self.proxy.report(f"a response on {self.link} passed unchanged: {error}")
+            changed = raw
+        if changed != raw:
+            active.note("its response was changed", outstanding.record)
+        self._return(outstanding, changed)
 
     def _with_error(self, active: ActiveRule, outstanding: Outstanding, response: Frame) -> Frame:
         record, rule = outstanding.record, active.rule
@@ -520,6 +548,10 @@ class Connection:
         """Send a request that was kept."""
         if self.broker.is_open:
             self._forward(raw, outstanding)
+        kept = outstanding.kept
+        if kept is not None and self.outstanding.get(outstanding.record.correlation) is not outstanding:
+            kept.finish()  # no response will come
+            self._forget(kept)
 
     def unblock_requests(self) -> None:
         """Let requests pass again, behind one that was kept."""
@@ -643,9 +675,9 @@ def _errors(record: RequestRecord) -> str:
 def _produce_names(head: memoryview, version: int) -> tuple[tuple[str, ...], bool]:
     """Return the transactional id of a Produce request, and whether it gets no response (acks = 0)."""
     flexible = version >= 9
+    at = 12
     try:
-        at = 12
-        size = int.from_bytes(head[at : at + 2], signed=True)
+        (size,) = _INT16.unpack_from(head, at)
         at += 2 + max(0, size)
         if flexible:
             at += 1  # no tagged fields in the header
@@ -653,9 +685,9 @@ def _produce_names(head: memoryview, version: int) -> tuple[tuple[str, ...], boo
             if length >= 127:
                 length, at = (head[at - 1] & 0x7F | head[at] << 7) - 1, at + 1
         else:
-            length, at = int.from_bytes(head[at : at + 2], signed=True), at + 2
+            (length,), at = _INT16.unpack_from(head, at), at + 2
+        (acks,) = _INT16.unpack_from(head, at + max(0, length))
         name = str(head[at : at + length], "utf-8") if length >= 0 else None
-        acks = int.from_bytes(head[at + max(0, length) :][:2], signed=True)
-    except (IndexError, UnicodeDecodeError):
-        return (), False
+    except (IndexError, struct.error, UnicodeDecodeError):
+        return (), False  # only the begin of the request has come
     return (() if name is None else (name,)), acks == 0

@@ -4,7 +4,7 @@ A message on the wire is its size (4 bytes) and then its content. `FrameSplitter
 the chunks in which they come, and collects only those messages that are to be decoded.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from harness.protocol.errors import errors_in
 from harness.protocol.rules import Frame
@@ -31,6 +31,7 @@ class FrameSplitter:
             message. Returns whether the message is to be collected.
         on_frame: Gets each collected message, with its size.
         pass_on: Gets all other bytes.
+        refuse: Is called if the bytes are not Kafka's protocol. Nothing passes after that.
     """
 
     def __init__(
@@ -38,10 +39,13 @@ class FrameSplitter:
         wants: Callable[[memoryview], bool],
         on_frame: Callable[[bytes], None],
         pass_on: Callable[[Bytes], None],
+        refuse: Callable[[NotKafka], None],
     ) -> None:
         self._wants = wants
         self._on_frame = on_frame
         self._pass_on = pass_on
+        self._refuse = refuse
+        self._refused = False
         self._passing = 0  # bytes of the current message that are still to be passed on
         self._collected = bytearray()  # the begin of a message
         self._total = (
@@ -67,11 +71,19 @@ class FrameSplitter:
             self.feed(backlog)
 
     def feed(self, data: Bytes) -> None:
-        """Take bytes from the connection. Raises `NotKafka`."""
+        """Take bytes from the connection."""
+        if self._refused:
+            return
         if self._blocks:
             self._backlog += data
             return
-        view = memoryview(data)
+        try:
+            self._split(memoryview(data))
+        except NotKafka as error:
+            self._refused = True
+            self._refuse(error)
+
+    def _split(self, view: memoryview) -> None:
         at = start = 0  # `start`: from here on the bytes are to be passed on
         while at < len(view):
             if self._passing:
@@ -83,7 +95,11 @@ class FrameSplitter:
                     self._pass_on(view[start:at])
                 at = start = self._collect(view, at)
             else:
-                total = _total_bytes(view[at : at + SIZE_BYTES])
+                try:
+                    total = _total_bytes(view[at : at + SIZE_BYTES])
+                except NotKafka:
+                    self._pass_on(view[start:at])
+                    raise
                 if not self._wants(view[at : at + total]):
                     self._passing = total
                     continue
@@ -206,7 +222,12 @@ def names_in(api: Api, body: Message) -> tuple[tuple[str, ...], tuple[str, ...]]
     if api.name == "FindCoordinator":
         keys = body.get("CoordinatorKeys") or [body.get("Key")]
         (ids if body.get("KeyType") == 1 else groups).extend(keys)
-    return tuple(dict.fromkeys(ids)), tuple(dict.fromkeys(groups))
+    return _distinct(ids), _distinct(groups)
+
+
+def _distinct(names: Iterable[str | None]) -> tuple[str, ...]:
+    """Return each name once. A damaged message may have null where a name should be."""
+    return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
 def _collect_names(fields: tuple[Field, ...], body: Message, ids: list[str], groups: list[str]) -> None:

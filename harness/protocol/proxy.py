@@ -58,7 +58,7 @@ class ProxySpec:
     links: tuple[ProxyLink, ...]
     client_config: Path | None = None  # a file of client properties, for connections to the brokers
     control: int | None = None  # the file descriptor of the control socket
-    host: str = HOST  # where it listens
+    hosts: tuple[str, ...] = (HOST,)  # where it listens
 
 
 class Listener:
@@ -158,7 +158,7 @@ async def carry(spec: ProxySpec) -> None:
     servers = []  # a reference keeps a server from being collected
     for link in spec.links:
         listener = Listener(proxy, link, Address(*link.broker, security), context)
-        servers.append(await loop.create_server(listener.accept, spec.host, link.port))
+        servers.append(await loop.create_server(listener.accept, list(spec.hosts), link.port))
     _log.warning(LISTENING)
     _flush_often(proxy.journal)
     if spec.control is None:

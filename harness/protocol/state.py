@@ -1,13 +1,14 @@
 """What all connections of the protocol proxy share: the schemas, the journal and the rules in force."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from harness.protocol.active import ActiveRule, Kept
 from harness.protocol.journal import ProxyJournal
 from harness.protocol.rules import Frame, ProtocolRule
-from harness.protocol.schemas import Schemas, UnknownMessage
+from harness.protocol.schemas import API_VERSIONS, Direction, Schemas, UnknownMessage
 
 ALWAYS_DECODED = (
     "InitProducerId",
@@ -32,7 +33,11 @@ _log = logging.getLogger("proxy")
 
 @dataclass(frozen=True)
 class ProxyRequest:
-    """A message of the run to the proxy. Exactly one field is set."""
+    """A message of the run to the proxy. At most one field is set.
+
+    The reply to a message without a field has in `words` which messages passed unchanged, because they cannot be
+    decoded.
+    """
 
     add: ProtocolRule | None = None
     remove: str | None = None  # the name of a rule: deliver what it keeps, and forget it
@@ -64,6 +69,8 @@ class ProxyState:
     decoded_responses: frozenset[int] = frozenset()
     _number: int = 0
     _reported: set[str] = field(default_factory=set)
+    _undecoded: Counter[str] = field(default_factory=Counter)  # by words without their number
+    _undecoded_because: dict[str, str] = field(default_factory=dict)  # the error of the first
 
     def __post_init__(self) -> None:
         self._choose_decoded()
@@ -85,6 +92,27 @@ class ProxyState:
         if message not in self._reported:
             self._reported.add(message)
             _log.warning(message)
+
+    def passed_undecoded(self, key: int, direction: Direction, link: str, error: Exception) -> None:
+        """Count a message that passed unchanged because it cannot be decoded, and so was seen by no rule.
+
+        An ApiVersions request of an unknown version is not counted: a client tries its newest version first, and the
+        broker answers it in version 0 (KIP-511).
+        """
+        if key == API_VERSIONS and isinstance(error, UnknownMessage):
+            return
+        words = f"{self.api_name(key)} {direction}s on {link}"
+        if words not in self._undecoded:
+            self._undecoded_because[words] = str(error)
+            _log.warning(f"{words} pass unchanged: {error}")
+        self._undecoded[words] += 1
+
+    @property
+    def undecoded(self) -> tuple[str, ...]:
+        """Which messages passed unchanged because they cannot be decoded, in words."""
+        return tuple(
+            f"{count} {words} ({self._undecoded_because[words]})" for words, count in self._undecoded.items()
+        )
 
     # Rules
 
@@ -122,9 +150,12 @@ class ProxyState:
             self._choose_decoded()
         name = (request.add.name if request.add else None) or request.remove or request.status
         active = self.rules.get(name or "")
+        if name is None:
+            return RuleStatus(words=self.undecoded)
         if active is None:
             return RuleStatus(error=f"there is no rule {name}")
         if request.remove is not None:
+            active.healed = True
             for kept in active.pending:
                 self.release(kept, "at the heal")
             if not active.pending:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.protocol.frames import LARGEST_BYTES, FrameSplitter, NotKafka
+from harness.protocol.frames import LARGEST_BYTES, FrameSplitter
 
 CONTENTS = st.lists(st.binary(min_size=4, max_size=60), max_size=8)
 
@@ -20,7 +20,13 @@ class Split:
         self.frames: list[bytes] = []
         self.out = b""
         self.block_after_frames = False
-        self.splitter = FrameSplitter(lambda head: head[4] % 2 == 0, self._on_frame, self._pass_on)
+        self.refusals: list[str] = []
+        self.splitter = FrameSplitter(
+            lambda head: head[4] % 2 == 0,
+            self._on_frame,
+            self._pass_on,
+            lambda error: self.refusals.append(str(error)),
+        )
 
     def _on_frame(self, frame: bytes) -> None:
         self.frames.append(frame)
@@ -63,5 +69,17 @@ def test_nothing_passes_while_it_is_blocked(contents: list[bytes], cuts: list[in
 
 @pytest.mark.parametrize("size", [-1, 0, 3, LARGEST_BYTES + 1])
 def test_a_size_that_no_message_has_is_not_kafka(size: int) -> None:
-    with pytest.raises(NotKafka, match="is not Kafka's protocol"):
-        Split().splitter.feed(size.to_bytes(4, signed=True) + bytes(20))
+    split = Split()
+    split.splitter.feed(message(b"!234") + size.to_bytes(4, signed=True) + bytes(20))
+    assert split.refusals == [f"a message of {size} bytes is not Kafka's protocol"]
+    split.splitter.feed(message(b"!234"))
+    assert split.out == message(b"!234")
+
+
+def test_bytes_that_were_blocked_are_refused_when_they_are_unblocked() -> None:
+    split = Split()
+    split.splitter.block()
+    split.splitter.feed(b"GET / HTTP/1.1")
+    assert split.refusals == []
+    split.splitter.unblock()
+    assert len(split.refusals) == 1 and split.out == b""

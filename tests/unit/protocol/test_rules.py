@@ -112,6 +112,25 @@ def test_a_delayed_response_keeps_its_place(proxy: ProxyUnderTest, link: LinkUnd
     assert link.client.take() == [link.response("EndTxn", 1), link.response("Produce", 2)]
 
 
+def test_a_held_request_that_gets_no_response_does_not_delay_the_heal(
+    proxy: ProxyUnderTest, link: LinkUnderTest
+) -> None:
+    proxy.add(rule(Action.HOLD, api="Produce"))
+    link.send(link.produce(1, acks=0))
+    status = proxy.heal()
+    assert link.broker.take() == [link.produce(1, acks=0)] and link.broker.closed
+    assert (status.kept, status.proved) == (0, 0)
+
+
+def test_a_rule_acts_on_no_message_after_the_heal(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
+    proxy.add(rule(Action.HOLD, times=None, client=ClientConnection.STALL))
+    link.send(link.end_txn(1) + link.end_txn(2))
+    assert proxy.heal().kept == 1  # it waits for a response
+    assert link.broker.take() == [link.end_txn(1), link.end_txn(2)]
+    link.answer(link.response("EndTxn", 1))
+    assert proxy.heal().acted == 1 and "r" not in proxy.state.rules
+
+
 def test_a_dropped_request_never_arrives(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
     proxy.add(rule(Action.DROP, client=ClientConnection.STALL))
     link.send(link.end_txn(1) + link.produce(2))
@@ -209,6 +228,28 @@ def test_a_field_of_a_request_is_changed(proxy: ProxyUnderTest, link: LinkUnderT
     link.send(link.end_txn(1))
     (changed,) = link.broker.take()
     assert changed[-3:] == b"\x00\x09\x00" and changed[:-3] == link.end_txn(1)[:-3]
+
+
+@pytest.mark.parametrize("fields", [{"OfAnotherVersion": 1}, {"ProducerEpoch": 1 << 20}, {"Committed": True}])
+def test_a_field_that_cannot_be_changed_is_left_and_proves_nothing(
+    proxy: ProxyUnderTest, link: LinkUnderTest, fields: dict[str, int]
+) -> None:
+    proxy.add(rule(Action.EDIT, set_fields=fields))
+    link.send(link.end_txn(1))
+    assert link.broker.take() == [link.end_txn(1)] and proxy.status().proved == 0
+
+
+def test_a_correlation_id_that_is_used_twice_loses_no_response(
+    proxy: ProxyUnderTest, link: LinkUnderTest
+) -> None:
+    answer = link.response("EndTxn", 1)
+    link.send(link.end_txn(1))
+    link.answer(answer[:9])
+    proxy.add(rule(Action.ERROR, error="NOT_COORDINATOR"))
+    link.send(link.end_txn(1))
+    link.answer(answer[9:])
+    refused, passed = link.client.take()
+    assert link.error_of(refused) == error_codes()["NOT_COORDINATOR"] and passed == answer
 
 
 def test_only_the_nth_and_the_following_are_taken(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
