@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fencepost import registry
 from fencepost.aims import aim, expand_names
 from fencepost.runs.programs import programs_of
-from fencepost.runs.protocol_rules import planned_rules, require_sent
+from fencepost.runs.protocol_rules import decoded_kinds, planned_rules, require_sent
 from fencepost.runs.shapes import apply_options, draw_churn, txn_timeout_ms
 from harness.clients.interface import SESSION_TIMEOUT_MS
 from harness.cluster import Ability
@@ -187,7 +187,7 @@ def plan_run(
     endpoints = (
         sum(map(len, workers.values())) + kept_endpoints + extra_endpoints(schedule.churn) + SPARE_ENDPOINTS
     )
-    require_ports(options, endpoints + 1)
+    require_ports(options, endpoints + 1, decoded_kinds(schedule.planned_faults, nemeses))
     programs, harness_program = programs_of(options, workload, spec, folder, prepared, tag)
     return RunPlan(
         options=options,
@@ -203,9 +203,9 @@ def plan_run(
     )
 
 
-def require_ports(options: Options, endpoints: int) -> None:
+def require_ports(options: Options, endpoints: int, decoded: tuple[str, ...]) -> None:
     """Raise `UsageError` if the brokers and client endpoints need more ports than a run has."""
-    needed = count_ports(options.brokers, endpoints)
+    needed = count_ports(options.brokers, endpoints, decoded)
     if needed > SIZE:
         raise UsageError(
             f"{options.brokers} brokers and {endpoints} client endpoints need {needed} ports; a run has {SIZE}: "

@@ -55,6 +55,11 @@ def planned_rules(options: Options) -> list[PlannedFault]:
     return planned
 
 
+def decoded_kinds(faults: Collection[PlannedFault], nemeses: Mapping[str, Nemesis]) -> tuple[str, ...]:
+    """The kinds of links that must pass through the protocol proxy for these faults: client, peer."""
+    return tuple(sorted({links_of(fault, nemeses) for fault in faults} - {""}))
+
+
 def links_of(fault: PlannedFault, nemeses: Mapping[str, Nemesis]) -> str:
     """The kind of links that must pass through the protocol proxy for a fault: client, peer, or empty."""
     return str(fault.parameters.get("links", nemeses[fault.fault].links))

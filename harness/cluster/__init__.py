@@ -14,7 +14,7 @@ from typing import Protocol
 from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.model.pipeline import TopicPartition, TopicSpec
 from harness.model.promises import SEGMENTS
-from harness.network import ApplyRule, LinkEffect, Network
+from harness.network import LinkEffect, Network
 from harness.network.toxics import EFFECTS
 from harness.results.wording import join_words
 from harness.witness import Witness
@@ -50,8 +50,6 @@ def describe_needs(needs: Collection[Need]) -> str:
 ALL_ABILITIES: frozenset[Need] = frozenset({*Ability, *EFFECTS})
 CONTAINER_ABILITIES: frozenset[Need] = frozenset({Ability.PACKETS, Ability.DISCONNECT})
 """Abilities for which each broker must have a network namespace of its own."""
-DOCKER_ABILITIES = ALL_ABILITIES - {ApplyRule}
-"""What can be done to brokers in containers. Their links do not pass through the protocol proxy yet."""
 PROCESS_ABILITIES = ALL_ABILITIES - CONTAINER_ABILITIES
 """The abilities of a cluster whose brokers are processes of this machine."""
 

@@ -5,14 +5,13 @@ protocol proxy (`harness.protocol.proxy`), which replaces the addresses in the b
 learns the broker's real address.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cluster.protocol_proxy import ProtocolProxy
-from harness.cluster.proxies import ToxiproxyServer
-from harness.common.errors import EnvironmentFailure, UsageError
+from harness.cluster.proxies import ToxiproxyServer, end_proxies
+from harness.common.errors import UsageError
 from harness.common.waiting import wait_for
 from harness.network.links import client_link, proxy_name
 from harness.network.proxied import ProxiedNetwork
@@ -24,7 +23,6 @@ from harness.wire.protocol import Address, is_answering
 START_TIMEOUT_S = 30.0
 PROBE_TIMEOUT_S = 2.0
 """Longer than for a local cluster, because a remote broker needs several round trips for TLS and SASL."""
-_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -85,9 +83,4 @@ class ClientLinks:
 
     def end(self) -> None:
         """End both processes. Failures are logged."""
-        for process in (self._proxy, self._server):
-            try:
-                if process is not None:
-                    process.end()
-            except EnvironmentFailure as error:
-                _log.error("a proxy of the run could not be ended: %s", error)
+        end_proxies(self._proxy, self._server)

@@ -99,6 +99,7 @@ class Hosts:
     bind: str = HOST  # the address on which brokers and proxies listen
     proxies: str = HOST  # the host at which a broker dials a proxy
     brokers: str = HOST  # the host at which a proxy dials a broker; `{broker}` is replaced by its node id
+    machine: str = HOST  # the host at which toxiproxy dials a process of this machine
 
     def of(self, broker: int) -> str:
         """Return the host at which a proxy dials this broker."""
@@ -120,6 +121,7 @@ class PortLayout:
     toxiproxy: int
     hosts: Hosts = Hosts()
     protocol_links: tuple[ProxyLink, ...] = ()  # the links through the protocol proxy
+    behind: tuple[Proxy, ...] = ()  # through these the protocol proxy dials brokers in containers
 
     def harness_port(self, broker: int) -> int:
         """Return the broker's port for the harness. It has no proxy."""
@@ -185,11 +187,17 @@ def lay_out(
         link: Proxy(proxy_name(link), next_port(), listeners[upstream], hosts.bind, hosts.of(upstream[0]))
         for link, upstream in upstreams.items()
     }
-    protocol_links = []
+    protocol_links: list[ProxyLink] = []
+    behind: list[Proxy] = []
     for link, proxy in links.items():
         if link.partition(":")[0] in decoded and not link.endswith(":ctl"):
-            protocol_links.append(ProxyLink(link, next_port(), (proxy.upstream_host, proxy.upstream_port)))
-            links[link] = replace(proxy, upstream_port=protocol_links[-1].port)
+            port, dialed = next_port(), proxy.upstream_port
+            if hosts.machine != HOST:
+                # A published port of a broker would be another way to it, which faults on its network do not affect.
+                behind.append(replace(proxy, name=f"{proxy.name}.behind", listen_port=next_port()))
+                dialed = behind[-1].listen_port
+            protocol_links.append(ProxyLink(link, port, (HOST, dialed)))
+            links[link] = replace(proxy, upstream_host=hosts.machine, upstream_port=port)
     return PortLayout(
         ids,
         voters,
@@ -199,13 +207,15 @@ def lay_out(
         toxiproxy=next_port(),
         hosts=hosts,
         protocol_links=tuple(protocol_links),
+        behind=tuple(behind),
     )
 
 
-def count_ports(brokers: int, endpoints: int) -> int:
-    """Return how many ports a cluster needs."""
-    layout = lay_out(brokers, [str(endpoint) for endpoint in range(endpoints)], count().__next__)
-    return len(layout.listeners) + len(layout.links) + 1
+def count_ports(brokers: int, endpoints: int, decoded: Collection[str] = ()) -> int:
+    """Return how many ports a cluster needs at most. Brokers in containers need two for each decoded link."""
+    names = [str(endpoint) for endpoint in range(endpoints)]
+    layout = lay_out(brokers, names, count().__next__, decoded=decoded)
+    return len(layout.listeners) + len(layout.links) + 2 * len(layout.protocol_links) + 1
 
 
 RESERVED_SETTINGS = frozenset(

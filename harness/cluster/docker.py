@@ -6,16 +6,18 @@ guardian is killed too, the next run removes them.
 
 import logging
 import re
+import socket
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from harness.cluster import DOCKER_ABILITIES, Ability, ClusterSpec, Need
+from harness.cluster import ALL_ABILITIES, Ability, ClusterSpec, Need
 from harness.cluster.config import Hosts, broker_properties
 from harness.cluster.docker_broker import DATA, HOME, DockerBroker
-from harness.cluster.proxies import create_proxies
+from harness.cluster.proxies import create_proxies, end_proxies
 from harness.cluster.start_diagnosis import diagnosis, port_taken
 from harness.cluster.started import REQUESTS, StartedCluster
 from harness.cluster.started_node import PortTaken
@@ -32,6 +34,7 @@ from harness.environment.jvm import LOGGING, LOGGING_FOLDER, broker_command
 from harness.environment.kafka import KafkaDistribution
 from harness.environment.rootfs import ARCHIVE, JARS, JAVA_HOME
 from harness.network.proxied import ProxiedNetwork
+from harness.network.toxiproxy import HOST, Proxy
 from harness.network.traffic import ReceivedBytes
 from harness.processes.spawn import Supervisor
 from harness.witness.request_log import (
@@ -43,6 +46,9 @@ from harness.witness.request_log import (
 from harness.witness.segment_witness import SegmentWitness
 
 TOXIPROXY = "toxiproxy"
+MACHINE = "host.docker.internal"
+"""The name of this machine in containers. Docker Desktop knows it; on Linux a container gets its address."""
+REACH_TIMEOUT_S = 5.0
 _log = logging.getLogger(__name__)
 
 
@@ -53,9 +59,14 @@ class ProxyContainer:
         self._container = container
 
     @property
-    def alive(self) -> bool:
-        """Whether the container still runs."""
-        return self._container.state().status == "running"
+    def problem(self) -> str:
+        """How the container ended, and its last words. Empty while it runs."""
+        state = self._container.state()
+        if state.status == "running":
+            return ""
+        self._container.await_output()
+        last_words = diagnosis(self._container.log_file.read_text(errors="replace"))
+        return f"{self._container.name} is {state}; its last words: {last_words}"
 
     def connections_by_port(self) -> Counter[int]:
         """Return the number of connections on each local port."""
@@ -72,7 +83,7 @@ class ProxyContainer:
 class DockerCluster(StartedCluster[DockerBroker]):
     """A cluster of containers of one Docker daemon."""
 
-    hosts = Hosts(bind="0.0.0.0", proxies=TOXIPROXY, brokers="broker-{broker}")
+    hosts = Hosts(bind="0.0.0.0", proxies=TOXIPROXY, brokers="broker-{broker}", machine=MACHINE)
 
     def __init__(
         self,
@@ -95,7 +106,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
     @property
     def abilities(self) -> frozenset[Need]:
         """All abilities. If the image has no iptables, packets cannot be dropped."""
-        return DOCKER_ABILITIES - (frozenset() if self._image.drops_packets else {Ability.PACKETS})
+        return ALL_ABILITIES - (frozenset() if self._image.drops_packets else {Ability.PACKETS})
 
     def __enter__(self) -> "DockerCluster":
         super().__enter__()
@@ -153,21 +164,10 @@ class DockerCluster(StartedCluster[DockerBroker]):
 
     def _start_proxies(self) -> ProxiedNetwork:
         self._containers.open()
-        port = self.layout.toxiproxy
-        program = str(HOME / "toxiproxy-server")
-        container_spec = ContainerSpec(
-            TOXIPROXY,
-            [program, "-host", self.hosts.bind, "-port", str(port)],
-            {program: (self._prepared.toxiproxy.read_bytes(), EXECUTABLE)},
-            [port, *(link.listen_port for link in self.layout.links.values())],
-            self._folder / "toxiproxy.log",
-            environment={"LOG_LEVEL": "error"},
-        )
-        container = self._toxiproxy = self._containers.make(container_spec)
-        try:
-            container.start()
-        except StartFailed as error:
-            raise (PortTaken(str(error)) if port_taken(str(error)) else error) from error
+        # Elsewhere Docker runs in a virtual machine, which forwards MACHINE to 127.0.0.1 of this machine.
+        address = self._containers.machine_address() if sys.platform == "linux" else None
+        proxies = [*self.layout.links.values(), *self.layout.behind]
+        container = self._start_toxiproxy(proxies, {MACHINE: address} if address else {})
 
         def check() -> None:
             if container.state().has_ended:
@@ -177,9 +177,47 @@ class DockerCluster(StartedCluster[DockerBroker]):
                     f"toxiproxy did not start: {diagnosis(output)}; its log is {container.log_file}"
                 )
 
-        api = create_proxies(port, self.layout.links.values(), check)
+        api = create_proxies(self.layout.toxiproxy, proxies, check)
         self._require_version(container)
-        return ProxiedNetwork(api, ProxyContainer(container), self.layout.links)
+        if self.layout.protocol_links:
+            self._require_reachable(address or HOST)
+        protocol_proxy = self._start_protocol_proxy(*([address] if address else []))
+        server = ProxyContainer(container)
+        return ProxiedNetwork(api, server, self.layout.links, protocol_proxy=protocol_proxy)
+
+    def _start_toxiproxy(self, proxies: Sequence[Proxy], addresses: Mapping[str, str]) -> Container:
+        port = self.layout.toxiproxy
+        program = str(HOME / "toxiproxy-server")
+        container_spec = ContainerSpec(
+            TOXIPROXY,
+            [program, "-host", self.hosts.bind, "-port", str(port)],
+            {program: (self._prepared.toxiproxy.read_bytes(), EXECUTABLE)},
+            [port, *(proxy.listen_port for proxy in proxies)],
+            self._folder / "toxiproxy.log",
+            environment={"LOG_LEVEL": "error"},
+            addresses=addresses,
+        )
+        container = self._toxiproxy = self._containers.make(container_spec)
+        try:
+            container.start()
+        except StartFailed as error:
+            raise (PortTaken(str(error)) if port_taken(str(error)) else error) from error
+        return container
+
+    def _require_reachable(self, address: str) -> None:
+        """Raise `StartFailed` if toxiproxy cannot connect to a process of this machine that listens on an address."""
+        link = self.layout.protocol_links[0]
+        try:
+            with socket.create_server((address, link.port)) as listener:
+                listener.settimeout(REACH_TIMEOUT_S)
+                proxy = self.layout.links[link.name]
+                with socket.create_connection((HOST, proxy.listen_port), REACH_TIMEOUT_S):
+                    listener.accept()[0].close()
+        except OSError as error:
+            raise StartFailed(
+                f"containers cannot reach the protocol proxy, which listens on {address} of this machine ({error}): "
+                "let its firewall accept connections from Docker's networks, or choose --cluster local"
+            ) from error
 
     def _require_version(self, container: Container) -> None:
         """Raise `StartFailed` if the image has no Kafka in `JARS`, or has another version."""
@@ -265,6 +303,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
                 _log.warning("the brokers' data could not be copied: %s", error)
         for node in self._nodes:
             node.end()
+        end_proxies(self._protocol_proxy)
         try:
             if self._toxiproxy is not None:
                 self._toxiproxy.remove()

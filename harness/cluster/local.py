@@ -1,6 +1,5 @@
 """A cluster whose brokers are JVM processes of this machine. It needs no root and no Docker."""
 
-import logging
 import os
 import shutil
 from collections.abc import Sequence
@@ -13,11 +12,9 @@ import psutil
 from harness.cluster import PROCESS_ABILITIES
 from harness.cluster.config import broker_properties
 from harness.cluster.node import LocalBroker
-from harness.cluster.protocol_proxy import ProtocolProxy
-from harness.cluster.proxies import ToxiproxyServer
+from harness.cluster.proxies import ToxiproxyServer, end_proxies
 from harness.cluster.started import REQUESTS, StartedCluster
 from harness.cluster.storage import format_node, new_id
-from harness.common.errors import EnvironmentFailure
 from harness.environment.jvm import broker_command
 from harness.network.proxied import ProxiedNetwork
 from harness.witness.request_log import (
@@ -28,15 +25,12 @@ from harness.witness.request_log import (
 )
 from harness.witness.segment_witness import SegmentWitness
 
-_log = logging.getLogger(__name__)
-
 
 class LocalCluster(StartedCluster[LocalBroker]):
     """A cluster of processes that a supervisor starts. Its files are in one folder."""
 
     abilities = PROCESS_ABILITIES
     _toxiproxy: ToxiproxyServer | None = None
-    _protocol_proxy: ProtocolProxy | None = None
 
     def client_versions(self, endpoints: Sequence[str]) -> ClientVersions:
         """Return the request versions that the brokers recorded on these endpoints since the last call."""
@@ -79,13 +73,9 @@ class LocalCluster(StartedCluster[LocalBroker]):
         server = self._toxiproxy = ToxiproxyServer(
             self._prepared.toxiproxy, self.layout.toxiproxy, self._folder
         )
-        layout = self.layout
-        if layout.protocol_links:
-            jar = self._prepared.kafka.clients_jar
-            self._protocol_proxy = ProtocolProxy(jar, self._folder, layout.protocol_links)
-            self._protocol_proxy.start(self._supervisor)
-        api = server.start(self._supervisor, layout.links.values())
-        return ProxiedNetwork(api, server, layout.links, protocol_proxy=self._protocol_proxy)
+        protocol_proxy = self._start_protocol_proxy()
+        api = server.start(self._supervisor, self.layout.links.values())
+        return ProxiedNetwork(api, server, self.layout.links, protocol_proxy=protocol_proxy)
 
     def _make_nodes(self) -> list[LocalBroker]:
         prepared = self._prepared
@@ -119,9 +109,4 @@ class LocalCluster(StartedCluster[LocalBroker]):
             node.end()
         for file in self._request_logs():
             file.unlink()
-        for proxy in (self._toxiproxy, self._protocol_proxy):
-            try:
-                if proxy is not None:
-                    proxy.end()
-            except EnvironmentFailure as error:
-                _log.error("a proxy of the run could not be ended: %s", error)
+        end_proxies(self._toxiproxy, self._protocol_proxy)

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from harness.cluster.proxies import describe_end
 from harness.cluster.start_diagnosis import diagnosis
 from harness.common.errors import FaultFailed, StartFailed
 from harness.common.waiting import wait_for
 from harness.processes.child import Child
 from harness.processes.encoding import decode, encode
 from harness.processes.spawn import Supervisor
+from harness.protocol.addresses import HOST
 from harness.protocol.proxy import LISTENING, ProxyLink, ProxySpec
 from harness.protocol.rules import ProtocolRule
 from harness.protocol.state import ProxyRequest, RuleStatus
@@ -27,11 +29,16 @@ class ProtocolProxy:
     """The process. Threads may share it. Call `start`, then `end`, which may be called at any time."""
 
     def __init__(
-        self, jar: Path, folder: Path, links: Sequence[ProxyLink], client_config: Path | None = None
+        self,
+        jar: Path,
+        folder: Path,
+        links: Sequence[ProxyLink],
+        client_config: Path | None = None,
+        hosts: Sequence[str] = (HOST,),
     ) -> None:
         self._log = folder / "protocol-proxy.log"
         self.journal = folder / JOURNAL
-        self._spec = ProxySpec(jar, self.journal, tuple(links), client_config)
+        self._spec = ProxySpec(jar, self.journal, tuple(links), client_config, hosts=tuple(hosts))
         self._child: Child | None = None
         self._control: socket.socket | None = None
         self._lock = threading.Lock()
@@ -61,9 +68,9 @@ class ProtocolProxy:
         wait_for(listens, "the protocol proxy to listen", START_TIMEOUT_S, every_s=0.02)
 
     @property
-    def alive(self) -> bool:
-        """Whether the process still runs."""
-        return self._child is not None and self._child.poll() is None
+    def problem(self) -> str:
+        """How the process ended, and its last words. Empty while it runs."""
+        return describe_end(self._child) if self._child is not None else ""
 
     def add(self, rule: ProtocolRule) -> RuleStatus:
         """Put a rule in force. Raises `FaultFailed`."""
@@ -84,6 +91,10 @@ class ProtocolProxy:
         """Return the last line of its log that says something is wrong, or else the last line."""
         return diagnosis(self._log.read_text(errors="replace"))
 
+    def undecoded(self) -> tuple[str, ...]:
+        """Return which messages passed unchanged because they cannot be decoded, in words. Raises `FaultFailed`."""
+        return self._ask(ProxyRequest()).words
+
     def end(self) -> None:
         """Kill the process. Raises `EnvironmentFailure` if it does not end."""
         if self._control is not None:
@@ -99,10 +110,10 @@ class ProtocolProxy:
                 self._control.sendall(encode(request) + b"\n")
                 while b"\n" not in self._unread:
                     if not (part := self._control.recv(1 << 16)):
-                        raise FaultFailed(f"the protocol proxy has ended; its log is {self._log}")
+                        raise ConnectionError("it has closed its control socket")
                     self._unread += part
             except OSError as error:
-                raise FaultFailed(f"the protocol proxy does not answer: {error}") from error
+                raise FaultFailed(f"the protocol proxy does not answer: {self.problem or error}") from error
             line, _, self._unread = self._unread.partition(b"\n")
         status = decode(RuleStatus, line)
         if status.error:

@@ -1,14 +1,16 @@
 """The toxiproxy server that carries the links of a cluster."""
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
 from harness.cluster.start_diagnosis import diagnosis, port_taken
 from harness.cluster.started_node import PortTaken
-from harness.common.errors import StartFailed
+from harness.common.errors import EnvironmentFailure, StartFailed
 from harness.common.waiting import wait_for
 from harness.network.toxiproxy import HOST, Proxy, Toxiproxy, ToxiproxyError
 from harness.network.traffic import ReceivedBytes, read_received_bytes
@@ -16,6 +18,34 @@ from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
 
 TOXIPROXY_TIMEOUT_S = 15.0
+_log = logging.getLogger(__name__)
+
+
+class ProxyProcess(Protocol):
+    """A proxy that is a process of the run."""
+
+    def end(self) -> None:
+        """Kill the process. Raises `EnvironmentFailure` if it does not end."""
+        ...
+
+
+def describe_end(proxy: Child) -> str:
+    """Return how a process ended, and the line of its log that says why. Empty while it runs."""
+    if proxy.poll() is None:
+        return ""
+    proxy.await_log()
+    log = proxy.log_file.read_text(errors="replace") if proxy.log_file else ""
+    return f"{proxy.name}, {proxy.ending()}; its last words: {diagnosis(log)}"
+
+
+def end_proxies(*proxies: ProxyProcess | None) -> None:
+    """End these processes. Failures are logged."""
+    for proxy in proxies:
+        try:
+            if proxy is not None:
+                proxy.end()
+        except EnvironmentFailure as error:
+            _log.error("a proxy of the run could not be ended: %s", error)
 
 
 def create_proxies(port: int, proxies: Collection[Proxy], check: Callable[[], None]) -> Toxiproxy:
@@ -65,9 +95,9 @@ class ToxiproxyServer:
         return create_proxies(self._port, proxies, check)
 
     @property
-    def alive(self) -> bool:
-        """Whether the process still runs."""
-        return self.child is not None and self.child.poll() is None
+    def problem(self) -> str:
+        """How the process ended, and its last words. Empty while it runs."""
+        return describe_end(self.child) if self.child is not None else ""
 
     def connections_by_port(self) -> Counter[int]:
         """Return the number of connections on each local port, both where it listens and from where it dials."""

@@ -9,6 +9,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from harness.cluster import Broker, ClusterSpec, admin
 from harness.cluster.config import Hosts, PortLayout, lay_out
+from harness.cluster.protocol_proxy import ProtocolProxy
 from harness.cluster.questions import ClusterQueries
 from harness.cluster.started_node import START_TIMEOUT_S, PortTaken
 from harness.cluster.storage import feature_files
@@ -19,6 +20,7 @@ from harness.environment.jvm import STORAGE_TOOL, broker_command
 from harness.environment.ports import can_listen
 from harness.model.promises import FETCH
 from harness.network.proxied import ProxiedNetwork
+from harness.network.toxiproxy import HOST
 from harness.processes.spawn import Supervisor
 from harness.wire.protocol import WireError
 from harness.witness import Witness
@@ -58,6 +60,7 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
     layout: PortLayout
     network: ProxiedNetwork
     hosts = Hosts()
+    _protocol_proxy: ProtocolProxy | None = None
 
     def __init__(
         self,
@@ -122,6 +125,19 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
     @abstractmethod
     def _start_proxies(self) -> ProxiedNetwork:
         """Start toxiproxy with a proxy in every link. Raises `PortTaken` or `StartFailed`."""
+
+    def _start_protocol_proxy(self, *hosts: str) -> ProtocolProxy | None:
+        """Start the protocol proxy, which listens on 127.0.0.1 and on `hosts`. None if no link passes through it.
+
+        Raises `StartFailed`.
+        """
+        if not self.layout.protocol_links:
+            return None
+        jar = self._prepared.kafka.clients_jar
+        proxy = ProtocolProxy(jar, self._folder, self.layout.protocol_links, hosts=(HOST, *hosts))
+        self._protocol_proxy = proxy
+        proxy.start(self._supervisor)
+        return proxy
 
     @abstractmethod
     def _make_nodes(self) -> list[N]:

@@ -38,6 +38,9 @@ class ContainerSpec:
     log_file: Path
     environment: Mapping[str, str] = field(default_factory=dict)
     capabilities: Sequence[str] = ()
+    addresses: Mapping[str, str] = field(
+        default_factory=dict
+    )  # by host name, for names that Docker does not know
 
 
 class ContainerFactory:
@@ -91,10 +94,18 @@ class ContainerFactory:
                 user="0",
                 network=self._networks[HARNESS].name,
                 cap_add=list(spec.capabilities),
+                extra_hosts=dict(spec.addresses),
             )
             self._networks[LINKS].connect(handle.id, network_aliases=[spec.host])
             handle.put_archive("/", _pack(spec.files))
         return Container(handle, name, spec.log_file)
+
+    def machine_address(self) -> str:
+        """Return the address of the Docker daemon's machine on the network `harness`. Raises `EnvironmentFailure`."""
+        name = self._networks[HARNESS].name
+        with translate_errors(f"the network {name} could not be inspected"):
+            network = connect().networks.get(name)
+        return str(network.attrs["IPAM"]["Config"][0]["Gateway"])
 
     @contextmanager
     def disconnected(self, container: Container, host: str) -> Iterator[Callable[[], str]]:

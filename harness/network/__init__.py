@@ -87,8 +87,8 @@ class Network(Protocol):
     """The links of a cluster. An effect can be imposed on each of them alone."""
 
     @property
-    def alive(self) -> bool:
-        """Whether the processes that carry the links still run."""
+    def problem(self) -> str:
+        """Which process that carries the links has ended, and its last words. Empty while all run."""
         ...
 
     @property
@@ -109,6 +109,13 @@ class Network(Protocol):
 
         Raises `UsageError` for a link or an effect that this network does not have. Raises `FaultFailed` if the effect
         cannot be imposed or removed.
+        """
+        ...
+
+    def undecoded(self) -> Sequence[str]:
+        """Return which of Kafka's messages passed unchanged because the protocol proxy cannot decode them, in words.
+
+        Raises `FaultFailed`.
         """
         ...
 

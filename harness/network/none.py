@@ -11,7 +11,7 @@ from harness.network.traffic import SocketMeter
 class NoNetwork:
     """A `Network` without links."""
 
-    alive = True
+    problem = ""
     links: Sequence[str] = ()
 
     def connections(self, links: Iterable[str]) -> Mapping[str, int]:
@@ -25,6 +25,10 @@ class NoNetwork:
     def impose(self, links: Sequence[str], effect: LinkEffect) -> AbstractContextManager[ActiveEffect]:
         """Raise `FaultFailed`. Schedules for such a cluster have no faults that need links."""
         raise FaultFailed("this cluster has no links that can be cut")
+
+    def undecoded(self) -> Sequence[str]:
+        """Return nothing, because there are no links."""
+        return ()
 
     def heal(self) -> None:
         """Do nothing, because there are no effects."""

@@ -33,8 +33,8 @@ class ProxyServer(Protocol):
     """The process or container in which toxiproxy runs."""
 
     @property
-    def alive(self) -> bool:
-        """Whether toxiproxy still runs."""
+    def problem(self) -> str:
+        """Which process has ended, and its last words. Empty while it runs."""
         ...
 
     def connections_by_port(self) -> Counter[int]:
@@ -69,14 +69,21 @@ class ProxiedNetwork:
         self._lock = Lock()
 
     @property
-    def alive(self) -> bool:
-        """Whether the processes that carry the links still run."""
-        return self._server.alive and (self._protocol_proxy is None or self._protocol_proxy.alive)
+    def problem(self) -> str:
+        """Which process that carries the links has ended, and its last words. Empty while all run."""
+        return self._server.problem or (self._protocol_proxy.problem if self._protocol_proxy else "")
 
     @property
     def links(self) -> Sequence[str]:
         """The names of all links."""
         return tuple(self._links)
+
+    def undecoded(self) -> Sequence[str]:
+        """Return which of Kafka's messages passed unchanged because the protocol proxy cannot decode them, in words.
+
+        Raises `FaultFailed`.
+        """
+        return self._protocol_proxy.undecoded() if self._protocol_proxy else ()
 
     def heal(self) -> None:
         """Remove every effect. It does nothing if there is none. Raises `FaultFailed` if a toxic remains."""

@@ -23,8 +23,8 @@ class RuleTarget(Protocol):
     """The part of the protocol proxy's process that this module uses."""
 
     @property
-    def alive(self) -> bool:
-        """Whether the process still runs."""
+    def problem(self) -> str:
+        """Which process has ended, and its last words. Empty while it runs."""
         ...
 
     def add(self, rule: ProtocolRule) -> RuleStatus:
@@ -37,6 +37,10 @@ class RuleTarget(Protocol):
 
     def remove(self, rule: str) -> RuleStatus:
         """Deliver the messages that a rule keeps, and forget the rule once all are answered."""
+        ...
+
+    def undecoded(self) -> tuple[str, ...]:
+        """Return which messages passed unchanged because they cannot be decoded, in words."""
         ...
 
 

@@ -547,6 +547,16 @@ class ReasonCode(StrEnum):
         "The program was alive for longer than `stop_within_s` after the signal.",
         "set another `stop` signal or a longer `stop_within_s` in the pipeline's file",
     )
+    MESSAGES_NOT_DECODED = (
+        "messages-not-decoded",
+        _WARNING,
+        "Some of Kafka's messages passed the protocol proxy unchanged, and no rule could act on them.",
+        "The proxy cannot decode a message: its version is not known to this version of Kafka, or it is damaged.",
+        (
+            "choose with `--kafka` a version of Kafka that knows the messages of your client; if it should know "
+            "them, report it"
+        ),
+    )
     REQUESTS_RECORDED = (
         "requests-recorded",
         _WARNING,

@@ -155,6 +155,8 @@ def _drain(
     fewest: list[int] = []
 
     def drained() -> bool:
+        if problem := context.cluster.network.problem:
+            raise EnvironmentFailure(f"a process that carries the links of the run has ended: {problem}")
         processes.replace_dead()
         update_slow_calls(context, run_log)
         remaining[0] = ends.inputs_left(

@@ -27,7 +27,7 @@ from harness.processes.spawn import Supervisor
 from harness.processes.specs import FeederSpec, ObserverSpec
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
-from harness.results.reasons import ReasonCode
+from harness.results.reasons import Reason, ReasonCode
 from harness.runner.churn import Churn, PlannedChange, read_membership_changes
 from harness.runner.end_markers import EndMarkers
 from harness.runner.final_state import DrainTimeouts, FinalState, quiesce
@@ -116,6 +116,10 @@ def perform(plan: RunPlan, resources: RunResources, run_log: RunLog, early_start
             early_start.start()
     final_state = quiesce(plan.pipeline, context, resources.ends, run_log, plan.timeouts)
     run_log.unexpected_errors += processes.unexpected_ends
+    run_log.unexpected_errors += [
+        Reason(ReasonCode.MESSAGES_NOT_DECODED, f"no rule has seen {messages}, which passed unchanged")
+        for messages in resources.cluster.network.undecoded()
+    ]
     for error in errors:
         raise error
     return final_state
@@ -201,6 +205,7 @@ def _under_faults(
             if past_limit_s >= -early_start.lead_s and not prepared:
                 prepared = True
                 early_start.start()
+            _require_alive(resources)  # first: it explains the errors of faults
             if injector.state.errors or churn.errors or (past_limit_s >= 0 and injector.finished):
                 break
             if past_limit_s > OVERTIME_S:
@@ -211,7 +216,6 @@ def _under_faults(
                     active,
                 )
                 break
-            _require_alive(resources)
             _require_fed(feeder)
             processes.replace_dead()
             update_slow_calls(context, run_log)
@@ -262,8 +266,10 @@ def _require_alive(resources: RunResources) -> None:
         raise EnvironmentFailure(
             "the guardian process has ended, so nothing would clean up after a crash: start the run again"
         )
-    if not resources.cluster.network.alive:
-        raise EnvironmentFailure("a proxy between clients and brokers has ended: start the run again")
+    if problem := resources.cluster.network.problem:
+        raise EnvironmentFailure(
+            f"a process that carries the links of the run has ended: {problem}; start the run again"
+        )
     for name, service in resources.services.items():
         if not service.is_healthy:
             raise EnvironmentFailure(

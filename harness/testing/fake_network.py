@@ -47,8 +47,9 @@ class FakeNetwork:
     links: Sequence[str] = ()
     proof: str = "nothing passes"
     heal_fails: bool = False
-    alive: bool = True
+    problem: str = ""
     idle: Collection[str] = ()  # links without a connection
+    not_decoded: Sequence[str] = ()  # messages that no rule has seen
     measured: bool = True  # the bytes on links can be counted
     affected: list[str] = field(default_factory=list)  # the links that have an effect now
     imposed: list[tuple[str, LinkEffect]] = field(default_factory=list)  # every link and effect until now
@@ -70,6 +71,10 @@ class FakeNetwork:
         if self.heal_fails:
             raise FaultFailed("the links could not be healed")
         self.affected = [link for link in self.affected if link not in links]
+
+    def undecoded(self) -> Sequence[str]:
+        """Return `not_decoded`."""
+        return self.not_decoded
 
     def heal(self) -> None:
         """Remove every effect. Raises `FaultFailed` if `heal_fails`."""

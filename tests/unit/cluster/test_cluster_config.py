@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.broker_settings import check_settings
-from harness.cluster.config import RESERVED_SETTINGS, PortLayout, broker_properties, count_ports, lay_out
+from harness.cluster.config import (
+    RESERVED_SETTINGS,
+    Hosts,
+    PortLayout,
+    broker_properties,
+    count_ports,
+    lay_out,
+)
 from harness.cluster.storage import format_node, new_id
 from harness.common.errors import UsageError
 from harness.network.links import client_link, peer_link
@@ -111,6 +118,31 @@ def test_all_settings_that_a_user_cannot_override_are_reserved(layout: PortLayou
     defaults = properties_of(layout, 1)
     overridden = properties_of(layout, 1, dict.fromkeys(defaults, "x"))
     assert {name for name in defaults if overridden[name] != "x"} <= RESERVED_SETTINGS
+
+
+@pytest.mark.parametrize("machine", ["127.0.0.1", "host.docker.internal"])
+def test_decoded_links_pass_through_a_port_of_the_protocol_proxy_each(machine: str) -> None:
+    hosts = Hosts("0.0.0.0", "toxiproxy", "broker-{broker}", machine)
+    layout = lay_out(3, ("w0",), count(20000).__next__, hosts, ("client", "peer"))
+    decoded = {link.name: link for link in layout.protocol_links}
+    assert set(decoded) == {name for name in layout.links if not name.endswith(":ctl")}
+    behind = {proxy.listen_port: proxy for proxy in layout.behind}
+    for name, link in decoded.items():
+        front, broker = layout.links[name], int(name.removesuffix(":int").rpartition("->")[2])
+        assert (front.upstream_host, front.upstream_port) == (machine, link.port)
+        host, port = link.broker
+        assert host == "127.0.0.1"
+        if machine != host:  # brokers in containers are dialed through toxiproxy
+            assert behind[port].upstream_host == f"broker-{broker}"
+            port = behind[port].upstream_port
+        assert port in {port for (owner, _), port in layout.listeners.items() if owner == broker}
+    ports = [
+        *layout.listeners.values(),
+        *(proxy.listen_port for proxy in (*layout.links.values(), *layout.behind)),
+        *(link.port for link in layout.protocol_links),
+        layout.toxiproxy,
+    ]
+    assert len(ports) == len(set(ports)) <= count_ports(3, 1, ("client", "peer"))
 
 
 @pytest.mark.parametrize(("brokers", "voters"), [(1, 1), (2, 1), (3, 3), (4, 3), (5, 3), (7, 3)])

@@ -110,7 +110,7 @@ def test_no_fault_can_be_injected_into_a_cluster_without_permits(cluster: Extern
     with cluster:
         assert cluster.abilities == frozenset()
         assert not cluster.brokers
-        assert cluster.network.alive
+        assert not cluster.network.problem
         cluster.network.heal()
         with pytest.raises(FaultFailed, match="has no links that can be cut"):
             cluster.network.impose(["a"], Cut())

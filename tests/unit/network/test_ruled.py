@@ -16,7 +16,7 @@ RULE = ProtocolRule("late", Selector("EndTxn"), Action.HOLD)
 class Proxy:
     """A protocol proxy in which a rule has this status."""
 
-    alive = True
+    problem = ""
 
     def __init__(self, status: RuleStatus) -> None:
         self._status = status

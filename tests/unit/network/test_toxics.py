@@ -35,7 +35,7 @@ class Api:
 
 
 class Server:
-    alive = True
+    problem = ""
 
     def connections_by_port(self) -> Counter[int]:
         return Counter()

@@ -158,9 +158,22 @@ def test_a_feeder_whose_inputs_cannot_be_made_is_a_usage_error(tmp_path: Path) -
 
 
 def test_a_network_that_has_ended_ends_the_run(tmp_path: Path) -> None:
-    run = FakeWholeRun(tmp_path, FakeCluster(network=FakeNetwork(alive=False)), limit_s=600.0)
-    with pytest.raises(EnvironmentFailure, match="a proxy between clients and brokers has ended"):
+    run = FakeWholeRun(tmp_path, FakeCluster(network=FakeNetwork(problem="toxiproxy, killed")), limit_s=600.0)
+    with pytest.raises(
+        EnvironmentFailure, match="links of the run has ended: toxiproxy, killed; start the run"
+    ):
         run.perform()
+
+
+def test_messages_that_no_rule_has_seen_are_a_warning(tmp_path: Path) -> None:
+    network = FakeNetwork(not_decoded=("2 EndTxn requests on client:w0->1 (it is too short)",))
+    run = FakeWholeRun(tmp_path, FakeCluster(network=network))
+    run.perform()
+    (warning,) = run.log.unexpected_errors
+    assert (warning.code, warning.text) == (
+        "messages-not-decoded",
+        "no rule has seen 2 EndTxn requests on client:w0->1 (it is too short), which passed unchanged",
+    )
 
 
 def test_a_worker_that_does_not_start_ends_the_run(tmp_path: Path) -> None:

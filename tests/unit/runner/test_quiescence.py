@@ -97,6 +97,14 @@ def test_inputs_that_are_not_processed_are_a_problem(tmp_path: Path) -> None:
         assert quiesce_and_list_problems(run, FakeEndMarkers([7]))[1] == ["not-drained", "inputs-left"]
 
 
+def test_a_drain_ends_at_once_when_a_proxy_has_ended(tmp_path: Path) -> None:
+    network = FakeNetwork(problem="toxiproxy, process 7 ended by SIGKILL")
+    with fake_run(tmp_path, cluster=FakeCluster(network=network)) as run:
+        quiesce_and_list_problems(run, FakeEndMarkers([7] * 1_000))
+        (problem,) = [each for each in run.run_log.evidence_problems if each.code == "not-drained"]
+    assert "toxiproxy, process 7 ended by SIGKILL" in problem.text and "waited" not in problem.text
+
+
 def test_a_drain_continues_while_inputs_are_processed(tmp_path: Path) -> None:
     # One call in ten milliseconds: the drain lasts longer than `drain_s`, but it always makes progress.
     counts: list[int | None] = list(range(100, -1, -1))
