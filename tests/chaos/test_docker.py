@@ -1,13 +1,14 @@
 """Parts that only the Docker cluster has: dropped packets, its image, and the clean-up in Docker after a kill."""
 
 import io
+import json
 import os
-import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ import pytest
 import fencepost
 from harness.cluster import Ability, ClusterSpec
 from harness.cluster.docker import DockerCluster
-from harness.common.errors import FaultFailed
+from harness.common.errors import FaultFailed, StartFailed
 from harness.common.waiting import wait_for
+from harness.containers.container_factory import ContainerFactory
 from harness.containers.daemon import LABEL, NoDocker, connect
 from harness.containers.leftovers import try_remove_abandoned
 from harness.environment import PreparedEnvironment
@@ -29,10 +31,11 @@ from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.environment.toxiproxy import toxiproxy_for
 from harness.model.pipeline import TopicSpec
-from harness.network.links import client_link
+from harness.network.links import client_link, peer_link
 from harness.processes.spawn import Supervisor
 from harness.wire.protocol import is_answering
 from tests.support.needs import skip_or_fail
+from tests.support.started_runs import kill_guardian
 
 RUN = ["run", "--cluster", "docker", "--set", "image=bundled", "--time-limit", "20", "--nemesis", "none"]
 
@@ -229,10 +232,7 @@ def test_a_killed_run_leaves_nothing_behind_in_docker(
         wait_for(lambda: time.monotonic() - start_s > 4 * (moment - 6), "the moment of the kill", 60)
     guardian_too = moment % 2 == 0
     if guardian_too:
-        for line in Path("/proc").glob("[0-9]*/cmdline"):
-            words = line.read_bytes().split(b"\0") if line.exists() else []
-            if b"harness.processes.guardian" in words and str(run.pid).encode() in words[-2].split(b".")[:1]:
-                os.kill(int(line.parent.name), signal.SIGKILL)
+        kill_guardian(run.pid)
     run.kill()
     run.wait()
     if guardian_too:
@@ -252,6 +252,43 @@ def test_a_correct_pipeline_is_valid_on_containers(workload: str, tmp_path: Path
         seed=2,
         store=str(tmp_path),
     ).assert_valid()
+
+
+def test_rules_act_on_the_links_of_clients_and_of_brokers_in_containers(tmp_path: Path) -> None:
+    result = fencepost.run(
+        cluster="docker",
+        image="bundled",
+        nemesis="late-end-txn,late-marker",
+        abort_share=0.3,
+        time_limit=30,
+        seed=3,
+        store=str(tmp_path),
+    )
+    faults = {fault["fault"]: fault for fault in result.verdict["faults"]}
+    assert all(faults[name]["acted"] for name in ("late-end-txn", "late-marker")), faults
+    assert "lost-commit" in result.anomalies and not result.verdict["warnings"]
+    requests = [
+        json.loads(line)["request"]
+        for line in (result.folder / "protocol.jsonl").read_text().splitlines()
+        if line.startswith('{"request"')
+    ]
+    links = {request["link"] for request in requests}
+    assert {peer_link(a, b, "int") for a, b in permutations((1, 2, 3), 2)} <= links
+    assert {"client:w0->1", "client:w0->2", "client:w0->3"} <= links
+
+
+def test_a_machine_that_containers_cannot_reach_is_refused_in_one_sentence(
+    ready: PreparedEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ContainerFactory, "machine_address", lambda self: "127.0.0.2")
+    spec = ClusterSpec(endpoints=("w0",), decoded=("client",))
+    with (
+        Supervisor() as supervisor,
+        PortBlock(ready.cache) as ports,
+        pytest.raises(StartFailed, match=r"cannot reach the protocol proxy, which listens on 127\.0\.0\.2"),
+        DockerCluster(spec, tmp_path, ready, supervisor, ports.take),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("defect", ["offsets-outside-transaction", "no-rewind"])

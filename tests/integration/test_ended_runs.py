@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.started_runs import has_commits, start_run
+from tests.support.started_runs import has_commits, protocol_events, start_run
 
 OPTIONS = ("--nemesis", "none", "--time-limit", "60", "--seed", "3", "--name", "ended")
 
@@ -34,6 +34,21 @@ def test_a_run_killed_by_sigkill_leaves_nothing_behind_and_is_checked(tmp_path: 
     assert any(reason["code"] == "run-killed" for reason in verdict["unknown_because"])  # type: ignore[attr-defined]
     assert verdict["coverage"]["committed"] > 0  # type: ignore[index]
     assert not verdict["anomalies"]
+
+
+def test_a_run_whose_protocol_proxy_is_killed_ends_with_its_last_words(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with start_run(
+        tmp_path / "log", *OPTIONS, "--store", str(store), "--rule", "api=EndTxn,action=hold,client=stall"
+    ) as run:
+        run.await_output(lambda _: bool(protocol_events(store, "held")), "a request to be held")
+        (proxy,) = [child for child in run.children() if "harness.protocol.proxy" in child.info["cmdline"]]
+        proxy.kill()
+        assert run.process.wait(60) == 4
+        run.await_no_leftovers()
+    (message,) = [line for line in run.output().splitlines() if line.startswith("fencepost: ")]
+    ended = f"the links of the run has ended: protocol-proxy, process {proxy.pid} ended by SIGKILL"
+    assert ended in message and "listening on every port" in message and "Traceback" not in run.output()
 
 
 def test_the_first_ctrl_c_ends_the_run_early_and_checks_it(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Runs of the command `fencepost` as processes, for tests that interrupt them."""
 
+import json
 import os
 import signal
 import subprocess
@@ -43,21 +44,42 @@ class StartedRun:
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.process.pid, number)
 
-    def leftovers(self) -> list[str]:
-        """The processes and scratch folders of the run that still exist."""
-        prefix = f"{self.process.pid}."
-        processes = []
-        for process in psutil.process_iter(["name"]):
+    def children(self) -> list[psutil.Process]:
+        """The processes that have the mark of the run."""
+        prefix, processes = f"{self.process.pid}.", []
+        for process in psutil.process_iter(["name", "cmdline"]):
             try:
                 if process.environ().get(VARIABLE, "").startswith(prefix):
-                    processes.append(f"{process.pid} {process.name()}")
+                    processes.append(process)
             except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
                 continue
-        folders = Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}{prefix}*")
+        return processes
+
+    def leftovers(self) -> list[str]:
+        """The processes and scratch folders of the run that still exist."""
+        processes = [f"{process.pid} {process.info['name']}" for process in self.children()]
+        folders = Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}{self.process.pid}.*")
         return processes + [str(folder) for folder in folders]
 
     def await_no_leftovers(self) -> None:
         wait_for(lambda: not self.leftovers(), "nothing to be left of the run", 30, last_seen=self.leftovers)
+
+
+def kill_guardian(run: int) -> None:
+    """Kill the guardian of the run with this process id. The guardian itself has no mark."""
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or ()
+        if "harness.processes.guardian" in words and words[-1].startswith(f"{run}."):
+            process.kill()
+
+
+def protocol_events(store: Path, event: str) -> list[str]:
+    """What rules have done in the only run of a store, in words: those entries of the protocol proxy's journal."""
+    lines = [
+        line for journal in store.glob("*/*/protocol.jsonl") for line in journal.read_text().splitlines()
+    ]
+    entries = (json.loads(line).get("event") for line in lines if line.startswith('{"event"'))
+    return [entry["words"] for entry in entries if entry["event"] == event]
 
 
 @contextmanager
