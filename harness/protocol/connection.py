@@ -55,6 +55,9 @@ class Side(asyncio.Protocol):
         self._on_data = on_data
         self._on_lost = on_lost
         self.transport: asyncio.Transport | None = None
+        self.stream: asyncio.StreamWriter | None = (
+            None  # kept, because a stream closes its transport at its end
+        )
         self.other: Side | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -126,6 +126,7 @@ class Listener:
             raise
         transport = writer.transport
         assert isinstance(transport, asyncio.Transport)
+        side.stream = writer
         transport.set_protocol(side)
         side.connection_made(transport)
 
