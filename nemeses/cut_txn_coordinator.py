@@ -119,6 +119,7 @@ NEMESIS = Nemesis(
     name="cut-txn-coordinator",
     summary="cut a worker that is about to commit off from the coordinator of its transactional id",
     past_tense="was cut off",
+    proves="the worker was at the step, and its requests were lost, while the broker answered others",
     needs=frozenset({Cut}),
     occupies=uses_brokers_and_workers,
     hold_s=5.0,

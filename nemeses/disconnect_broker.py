@@ -23,6 +23,7 @@ NEMESIS = Nemesis(
     name="disconnect-broker",
     summary="disconnect the leader of a partition from its network, and connect it again",
     past_tense="was disconnected",
+    proves="Docker confirms it, and another broker leads the partition",
     needs=frozenset({Ability.DISCONNECT}),
     occupies=uses_brokers,
     hold_s=10.0,

@@ -24,6 +24,7 @@ NEMESIS = Nemesis(
     name="drop-packets",
     summary="drop every packet from and to the leader of a partition, including connection requests",
     past_tense="was cut off by iptables",
+    proves="the kernel counted dropped packets, and another broker leads the partition",
     needs=frozenset({Ability.PACKETS}),
     occupies=uses_brokers,
     hold_s=10.0,

@@ -25,6 +25,7 @@ NEMESIS = Nemesis(
     name="kill-broker",
     summary="kill -9 the leader of a partition, and start it again",
     past_tense="was killed",
+    proves="the signal ended its process, and another broker leads the partition",
     needs=frozenset({Ability.KILL}),
     occupies=uses_brokers,
     hold_s=8.0,

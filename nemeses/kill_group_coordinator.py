@@ -21,6 +21,7 @@ NEMESIS = Nemesis(
     name="kill-group-coordinator",
     summary="kill -9 the coordinator of a stage's consumer group, and start it again",
     past_tense="was killed",
+    proves="the signal ended its process, and another broker coordinates the group",
     needs=frozenset({Ability.KILL}),
     occupies=uses_brokers,
     hold_s=8.0,

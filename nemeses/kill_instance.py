@@ -45,6 +45,7 @@ NEMESIS = Nemesis(
     name="kill-instance",
     summary="kill -9 an instance of your own program and its child processes, and start it again",
     past_tense="was killed",
+    proves="the signal ended its process",
     occupies=occupied_resources,
     hold_s=1.0,
     recovery_s=8.0,

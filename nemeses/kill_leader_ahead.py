@@ -132,6 +132,7 @@ NEMESIS = Nemesis(
     name="kill-leader-ahead",
     summary="kill -9 a partition's leader while it has records that no follower has fetched",
     past_tense="was killed ahead of its followers",
+    proves="the leader's log was longer than every follower's, and another broker leads the partition",
     needs=frozenset({Ability.KILL, Ability.PEER_LINKS, Ability.SEGMENTS, Cut}),
     occupies=uses_brokers,
     hold_s=4.0,

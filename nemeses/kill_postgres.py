@@ -52,6 +52,7 @@ NEMESIS = Nemesis(
     name="kill-postgres",
     summary="kill -9 PostgreSQL with all of its processes, and start it again on its data",
     past_tense="was killed",
+    proves="the signal ended its process",
     occupies=uses_services,
     hold_s=1.5,
     recovery_s=6.0,

@@ -28,6 +28,7 @@ NEMESIS = Nemesis(
     name="kill-txn-coordinator",
     summary="kill -9 the coordinator of a worker's transactional id, and start it again",
     past_tense="was killed",
+    proves="the signal ended its process, and another broker coordinates the transactional id",
     needs=frozenset({Ability.KILL}),
     occupies=uses_brokers,
     hold_s=8.0,

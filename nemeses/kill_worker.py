@@ -57,6 +57,7 @@ NEMESIS = Nemesis(
     name="kill-worker",
     summary="kill -9 a worker at a named step of its loop, and replace it",
     past_tense="was killed",
+    proves="the worker was at the step, and the signal ended its process",
     occupies=uses_workers,
     hold_s=1.0,
     recovery_s=6.0,

@@ -51,6 +51,7 @@ NEMESIS = Nemesis(
     name="lose-answers",
     summary="drop a broker's responses to a worker; its requests still take effect",
     past_tense="were lost",
+    proves="responses to the worker were lost, while the broker answered others",
     needs=frozenset({DropResponses}),
     occupies=uses_brokers,
     hold_s=4.0,

@@ -80,6 +80,7 @@ NEMESIS = Nemesis(
     name="partition",
     summary="cut a broker from its peers, or a client from a broker, losing what is in flight",
     past_tense="was cut off",
+    proves="bytes that were sent into a link were lost, while the receiver answered others",
     needs=frozenset({Cut}),
     occupies=uses_brokers,
     hold_s=10.0,

@@ -22,6 +22,7 @@ NEMESIS = Nemesis(
     name="pause-broker",
     summary="SIGSTOP the leader of a partition until another leads it, then SIGCONT",
     past_tense="was paused",
+    proves="the kernel reports its process as stopped, and another broker leads the partition",
     needs=frozenset({Ability.PAUSE}),
     occupies=uses_brokers,
     hold_s=9.0,

@@ -164,6 +164,7 @@ NEMESIS = Nemesis(
     name="pause-instance",
     summary="SIGSTOP an instance of your own program, SIGCONT after its group has gone on without it: a zombie",
     past_tense="was paused and replaced",
+    proves="the group went on without it, and it then ended, sent requests or rejoined",
     occupies=occupied_resources,
     hold_s=1.0,
     recovery_s=30.0,

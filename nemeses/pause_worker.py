@@ -202,6 +202,7 @@ NEMESIS = Nemesis(
     name="pause-worker",
     summary="SIGSTOP a worker inside a transaction, SIGCONT after others have its partitions: a zombie",
     past_tense="was paused and replaced",
+    proves="others committed its inputs, and the worker then continued its transaction",
     occupies=uses_workers,
     hold_s=1.0,
     recovery_s=14.0,

@@ -28,6 +28,7 @@ from nemeses import (
     pause_worker,
     rule,
     slow_response,
+    stale_coordinator,
     swap_requests,
 )
 
@@ -58,6 +59,7 @@ _FILES = (
     error_response,
     disconnect,
     slow_response,
+    stale_coordinator,
     rule,
 )
 

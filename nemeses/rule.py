@@ -19,7 +19,7 @@ from harness.runner.nemesis import (
     NotForThisPipeline,
     PlannedFault,
 )
-from nemeses.effects.rules import LINKS, rule_in_force
+from nemeses.effects.rules import LINKS, PROVES, rule_in_force
 
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
@@ -39,6 +39,7 @@ NEMESIS = Nemesis(
     name="rule",
     summary="apply a rule of your own to Kafka's messages: --rule",
     past_tense="were changed by a rule",
+    proves=PROVES,
     needs=frozenset({ApplyRule}),
     occupies=lambda planned: frozenset(),
     hold_s=10.0,

@@ -83,7 +83,8 @@ def _more(kind: str, entry: Entry) -> list[str]:
         ]
     if kind == "nemeses":
         needs = [f"needs a cluster on which one can {entry['needs']}"] if entry["needs"] else []
-        return needs + ([] if entry["by_default"] else ["only if you name it"])
+        proves = [f"proves that {entry['proves']}"]
+        return needs + proves + ([] if entry["by_default"] else ["only if you name it"])
     if kind == "apis":
         return [
             f"{name:<9} {', '.join(entry[name])}" for name in ("request", "response", "errors") if entry[name]
@@ -138,6 +139,7 @@ def _nemeses() -> list[dict[str, Any]]:
             "summary": nemesis.summary,
             "by_default": nemesis.by_default,
             "needs": describe_needs(nemesis.needs) if nemesis.needs else "",
+            "proves": nemesis.proves,
         }
         for name, nemesis in registry.nemeses().items()
     ]

@@ -13,6 +13,7 @@ from harness.model.pipeline import PipelineSpec
 from harness.network import ApplyRule
 from harness.protocol.rule_checks import require_possible
 from harness.protocol.rule_options import parse_rule, rule_of
+from harness.protocol.rules import Selector
 from harness.protocol.schemas import Schemas
 from harness.runner.nemesis import Nemesis, PlannedFault, Target
 from harness.settings.client_choice import ClientChoice
@@ -86,18 +87,19 @@ def require_sent(options: Options, pipeline: PipelineSpec, faults: Collection[Pl
         if links == "client" and not pipeline.journaled:
             continue
         sender = Sender(BROKER) if links == "peer" else _client_of(options, pipeline)
-        for api in _awaited_apis(fault, nemeses):
-            if why := why_never_sent(api, sender):
-                raise UsageError(f"{fault.fault} would never act, because {why}")
+        for selector in _awaited(fault, nemeses):
+            reasons = [why_never_sent(api, sender) for api in selector.apis]
+            if all(reasons):
+                raise UsageError(f"{fault.fault} would never act, because {reasons[0]}")
 
 
-def _awaited_apis(fault: PlannedFault, nemeses: Mapping[str, Nemesis]) -> Iterator[str]:
-    """Yield the API on which a fault acts, and those that the user has named for its release."""
+def _awaited(fault: PlannedFault, nemeses: Mapping[str, Nemesis]) -> Iterator[Selector]:
+    """Yield the messages on which a fault acts, and those that the user has named for its release."""
     if fault.fault == "rule":
         rule = rule_of(fault.parameters).rule
-        yield from (rule.select.api, *(selector.api for selector in rule.release.after))
+        yield from (rule.select, *rule.release.after)
     elif (make_rule := nemeses[fault.fault].rule) is not None:
-        yield make_rule(fault).select.api
+        yield make_rule(fault).select
 
 
 def _client_of(options: Options, pipeline: PipelineSpec) -> Sender:

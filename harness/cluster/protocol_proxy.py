@@ -17,7 +17,7 @@ from harness.processes.spawn import Supervisor
 from harness.protocol.addresses import HOST
 from harness.protocol.proxy import LISTENING, ProxyLink, ProxySpec
 from harness.protocol.rules import ProtocolRule
-from harness.protocol.state import ProxyRequest, RuleStatus
+from harness.protocol.state import ProxyRequest, ReleaseOrder, RuleStatus
 from harness.record.protocol_journal import JOURNAL
 
 PROGRAM = "harness.protocol.proxy"
@@ -79,6 +79,10 @@ class ProtocolProxy:
     def status(self, rule: str) -> RuleStatus:
         """Return what a rule has done so far. Raises `FaultFailed`."""
         return self._ask(ProxyRequest(status=rule))
+
+    def release(self, order: ReleaseOrder) -> RuleStatus:
+        """Deliver a request that a rule keeps. Do nothing if it was delivered. Raises `FaultFailed`."""
+        return self._ask(ProxyRequest(release=order))
 
     def remove(self, rule: str) -> RuleStatus:
         """Deliver the messages that a rule keeps, and forget the rule once all are answered. Raises `FaultFailed`.

@@ -4,13 +4,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from typing import Protocol
 
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.common.waiting import wait_for
 from harness.network import ApplyRule
 from harness.protocol.rules import ProtocolRule
-from harness.protocol.state import RuleStatus
+from harness.protocol.state import ReleaseOrder, RuleStatus
+from harness.record.protocol_journal import RequestRecord, read_requests
 
 ANSWER_TIMEOUT_S = 10.0
 """How long the heal waits for the brokers' responses to the requests that it delivers."""
@@ -27,12 +29,21 @@ class RuleTarget(Protocol):
         """Which process has ended, and its last words. Empty while it runs."""
         ...
 
+    @property
+    def journal(self) -> Path:
+        """The file of its journal."""
+        ...
+
     def add(self, rule: ProtocolRule) -> RuleStatus:
         """Put a rule in force."""
         ...
 
     def status(self, rule: str) -> RuleStatus:
         """Return what a rule has done so far."""
+        ...
+
+    def release(self, order: ReleaseOrder) -> RuleStatus:
+        """Deliver a request that a rule keeps. Do nothing if it was delivered."""
         ...
 
     def remove(self, rule: str) -> RuleStatus:
@@ -52,6 +63,7 @@ class RuleInForce:
         self._links = links
         self.rule = rule
         self.last: RuleStatus | None = None  # the status at the heal
+        self._journal_start = proxy.journal.stat().st_size
 
     @property
     def links(self) -> Sequence[str]:
@@ -62,6 +74,14 @@ class RuleInForce:
     def status(self) -> RuleStatus:
         """What the rule has done so far, or had done at the heal."""
         return self.last or self._proxy.status(self.rule.name)
+
+    def release(self, number: int, reason: str) -> None:
+        """Deliver the request with this number. `reason` completes "it was delivered ..." in the journal."""
+        self._proxy.release(ReleaseOrder(self.rule.name, number, reason))
+
+    def requests(self) -> Iterator[RequestRecord]:
+        """Yield the requests that were answered since the rule came into force, on all links of the proxy."""
+        return read_requests(self._proxy.journal, self._journal_start)
 
     def evidence(self) -> str:
         """Return what the rule did. "" if no message is known to have been affected. The journal has everything."""
@@ -80,7 +100,7 @@ class RuleInForce:
         if status.proved:
             return ""
         if status.acted:
-            return f"no broker answered what the rule kept: {'; '.join(status.words[-2:])}"
+            return f"no effect of the rule is proved: {'; '.join(status.words[-2:]) or 'it changed nothing'}"
         seen = f"{status.matched} passed" if status.matched else "none was seen"
         return f"the rule acted on none of the {self.rule.select}: {seen}"
 

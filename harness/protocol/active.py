@@ -42,6 +42,15 @@ class Kept:
         names = frame.transactional_ids if self.frame.transactional_ids else frame.groups
         return not own or bool(set(own) & set(names))
 
+    @property
+    def missed(self) -> str:
+        """What of its release was not seen, in words that follow "it was delivered at the heal". Empty: nothing."""
+        after = self.rule.rule.release.after
+        if self.steps == len(after):
+            return ""
+        selector = after[self.steps]
+        return f", because no {' or '.join(selector.apis)} {selector.message} was seen"
+
     def finish(self) -> None:
         """Note that nothing more will come of it, and let the messages pass that waited for this."""
         self.done = True

@@ -20,8 +20,8 @@ from harness.protocol.frames import (
     with_correlation,
 )
 from harness.protocol.journal import now_ns
-from harness.protocol.rules import Action, ClientConnection, Frame, When, with_values
-from harness.protocol.schemas import UndecodableMessage, UnknownMessage
+from harness.protocol.rules import Action, ClientConnection, Frame, When, describe_changes, with_values
+from harness.protocol.schemas import Message, UndecodableMessage, UnknownMessage
 from harness.protocol.state import ProxyState
 from harness.record.protocol_journal import RequestRecord
 
@@ -277,9 +277,15 @@ class Connection:
             self.proxy.report(f"a request on {self.link} passed unchanged: {error}")
             changed = raw
         if changed != raw:
+            self._note_change(active, outstanding.record, "it", frame.body, body)
             frame.body = body
-            active.note("changed", outstanding.record)
         self._forward(changed, outstanding)
+
+    def _note_change(
+        self, active: ActiveRule, record: RequestRecord, subject: str, before: Message, after: Message
+    ) -> None:
+        changes = describe_changes(before, after, active.rule.set_fields)
+        active.note("changed", record, f"{record}: {subject} was changed: {changes}")
 
     def _forward(self, raw: bytes, outstanding: Outstanding) -> None:
         record = outstanding.record
@@ -461,6 +467,7 @@ class Connection:
         self.client_reset()
 
     def _edit_response(self, active: ActiveRule, raw: bytes, frame: Frame, outstanding: Outstanding) -> None:
+        body = frame.body
         try:
             frame.body = with_values(frame.body, active.rule.set_fields)
             changed = self._encode(frame, outstanding)
@@ -468,7 +475,7 @@ class Connection:
             self.proxy.report(f"a response on {self.link} passed unchanged: {error}")
             changed = raw
         if changed != raw:
-            active.note("its response was changed", outstanding.record)
+            self._note_change(active, outstanding.record, "its response", body, frame.body)
         self._return(outstanding, changed)
 
     def _with_error(self, active: ActiveRule, outstanding: Outstanding, response: Frame) -> Frame:

@@ -4,7 +4,7 @@ A rule is data: it comes from a fault, from `[[rule]]` in a file, from `--rule` 
 stored in the schedule of the run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -158,7 +158,7 @@ def values_at(body: Any, path: str) -> list[Any]:
 
 
 def with_values(body: Message, changes: Mapping[str, Scalar]) -> Message:
-    """Return the message with these values at these paths. A path that its version does not have is left out."""
+    """Return the message with these values at these paths. A field that the message does not have is left out."""
     for path, value in changes.items():
         body = _with_value(body, path.split("."), value)
     return body
@@ -168,6 +168,18 @@ def _with_value(body: Any, path: list[str], value: Scalar) -> Any:
     if isinstance(body, list):
         return [_with_value(each, path, value) for each in body]
     name, *rest = path
-    if rest:
-        return {**body, name: _with_value(body[name], rest, value)} if body.get(name) is not None else body
-    return {**body, name: str(value) if isinstance(body.get(name), str) else value}
+    if body is None or name not in body:
+        return body
+    old = body[name]
+    new = _with_value(old, rest, value) if rest else str(value) if isinstance(old, str) else value
+    return {**body, name: new}
+
+
+def describe_changes(before: Message, after: Message, paths: Iterable[str]) -> str:
+    """Describe the values at these paths that differ: `NodeId 2 became 1`. Empty if none differs."""
+    changed = []
+    for path in paths:
+        old, new = (", ".join(map(str, dict.fromkeys(values_at(body, path)))) for body in (before, after))
+        if old != new:
+            changed.append(f"{path} {old} became {new}")
+    return ", ".join(changed)

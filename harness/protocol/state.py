@@ -32,6 +32,23 @@ _log = logging.getLogger("proxy")
 
 
 @dataclass(frozen=True)
+class HeldRequest:
+    """A request that a rule keeps until its transaction is in a state. The proxy cannot know the state."""
+
+    number: int  # of the request in this proxy
+    transactional_id: str
+
+
+@dataclass(frozen=True)
+class ReleaseOrder:
+    """The order of the run to deliver a request that a rule keeps."""
+
+    rule: str
+    number: int
+    reason: str  # completes "it was delivered ..."
+
+
+@dataclass(frozen=True)
 class ProxyRequest:
     """A message of the run to the proxy. At most one field is set.
 
@@ -40,6 +57,7 @@ class ProxyRequest:
     """
 
     add: ProtocolRule | None = None
+    release: ReleaseOrder | None = None
     remove: str | None = None  # the name of a rule: deliver what it keeps, and forget it
     status: str | None = None  # the name of a rule
 
@@ -54,6 +72,7 @@ class RuleStatus:
     kept: int = 0  # messages of which something may still come
     words: tuple[str, ...] = ()  # what it did, in order
     error: str = ""
+    await_states: tuple[HeldRequest, ...] = ()  # the requests that the run must release
 
 
 @dataclass
@@ -148,16 +167,22 @@ class ProxyState:
         if request.add is not None:
             self.rules[request.add.name] = ActiveRule(request.add, self.journal)
             self._choose_decoded()
-        name = (request.add.name if request.add else None) or request.remove or request.status
+        order = request.release
+        own = request.add.name if request.add else order.rule if order else None
+        name = own or request.remove or request.status
         active = self.rules.get(name or "")
         if name is None:
             return RuleStatus(words=self.undecoded)
         if active is None:
             return RuleStatus(error=f"there is no rule {name}")
+        if order is not None:
+            for kept in active.pending:
+                if kept.request.number == order.number:
+                    self.release(kept, order.reason)
         if request.remove is not None:
             active.healed = True
             for kept in active.pending:
-                self.release(kept, "at the heal")
+                self.release(kept, f"at the heal{kept.missed}")
             if not active.pending:
                 del self.rules[active.rule.name]
                 self._choose_decoded()
@@ -166,6 +191,7 @@ class ProxyState:
             acted=active.acted,
             proved=active.proved,
             kept=len(active.pending),
+            await_states=_held_until_a_state(active),
             words=tuple(event.words for event in active.events),
         )
 
@@ -176,3 +202,14 @@ class ProxyState:
 
     def _keys(self, *apis: str) -> frozenset[int]:
         return frozenset(self.schemas.api(name).key for name in apis if name in self.schemas.names)
+
+
+def _held_until_a_state(active: ActiveRule) -> tuple[HeldRequest, ...]:
+    if not active.rule.release.states:
+        return ()
+    return tuple(
+        HeldRequest(kept.request.number, transactional_id)
+        for kept in active.pending
+        for transactional_id in kept.frame.transactional_ids[:1]
+        if not kept.released
+    )

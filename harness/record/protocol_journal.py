@@ -244,6 +244,15 @@ def read_journal(
     return journal
 
 
+def read_requests(path: Path, start: int) -> Iterator[RequestRecord]:
+    """Yield the requests whose lines are in a journal behind this number of bytes."""
+    with path.open("rb") as file:
+        file.seek(start)
+        for line in file:
+            if (body := orjson.loads(line).get("request")) is not None:
+                yield _request(body, 0)
+
+
 def _add(
     journal: ProtocolJournal,
     others: set[int],

@@ -282,6 +282,7 @@ class Nemesis:
     occupies: Callable[[PlannedFault], frozenset[Resource]]
     needs: frozenset[Need] = frozenset()  # abilities of the cluster and network effects
     broken_premises: frozenset[Premise] = frozenset()
+    proves: str = ""  # completes "its evidence proves that ..."
     by_default: bool = True  # drawn if the user named no nemesis
     aimable: bool = False  # the user can choose the step of a worker's loop (`kill-worker@after-send`)
     states: frozenset[str] = frozenset()  # the transaction states that the user can choose

@@ -11,6 +11,7 @@ from random import Random
 from harness.cluster import Ability
 from harness.common.errors import FaultFailed
 from harness.network import ApplyRule
+from harness.network.ruled import RuleInForce
 from harness.protocol.rules import ProtocolRule
 from harness.runner.nemesis import (
     DrawnFault,
@@ -23,11 +24,15 @@ from harness.runner.nemesis import (
     Target,
 )
 from nemeses.aiming.targets import choose
+from nemeses.effects.release_by_state import releasing_by_state
 
 LINKS = {"client": "client:w", "peer": "peer:"}
 """By kind, the begin of the names of the links on which a rule acts. It never acts on the feeder and the readers."""
 HOLD_S = 6.0
 """How long a rule is in force."""
+PROVES = (
+    "the proxy's journal has the messages on which it acted, and the brokers' responses to those that it kept"
+)
 
 
 @contextmanager
@@ -48,6 +53,9 @@ def rule_in_force(
     with ExitStack() as stack:
         helping = [stack.enter_context(impose(links, ApplyRule(helper))) for helper in helpers]
         in_force = stack.enter_context(impose(links, ApplyRule(rule)))
+        if rule.release.states:
+            assert isinstance(in_force, RuleInForce)
+            stack.enter_context(releasing_by_state(context, in_force))
         yield effect
     effect.proof += [words for helper in helping if (words := helper.evidence())]
     effect.add_proof(in_force.evidence())
@@ -96,6 +104,7 @@ def protocol_fault(
         name=name,
         summary=words[0],
         past_tense=words[1],
+        proves=PROVES,
         needs=frozenset({ApplyRule, *([Ability.PEER_LINKS] if kind.startswith("peer") else [])}),
         occupies=lambda planned: frozenset({Resource.MESSAGES}),
         hold_s=HOLD_S,

@@ -16,12 +16,12 @@ from harness.clients.requests_sent import Sender, why_never_sent
 def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """A run of a correct workload on librdkafka, in which an EndTxn arrives late (KAFKA-17754)."""
     return fencepost.run(
-        nemesis="late-end-txn",
+        nemesis=["late-end-txn", "stale-coordinator"],
         rule=[
             "api=EndTxn,transactional_id=nobody,action=drop",
             "api=AddOffsetsToTxn,action=error,error=NOT_COORDINATOR",
         ],
-        time_limit=15,
+        time_limit=24,
         abort_share=0.3,
         seed=3,
         store=tmp_path_factory.mktemp("rules"),
@@ -41,6 +41,13 @@ def test_the_proof_says_when_the_request_was_held_delivered_and_answered(result:
     fault = faults_of(result)["late-end-txn EndTxn requests with Committed = False"]
     assert fault["acted"]
     for words in ("held", "was delivered when AddOffsetsToTxn request", "was answered NONE"):
+        assert words in fault["evidence"]
+
+
+def test_a_broker_that_is_not_the_coordinator_refuses_a_client_that_was_sent_there(result: Result) -> None:
+    (fault,) = (report for name, report in faults_of(result).items() if name.startswith("stale-coordinator"))
+    assert fault["acted"]
+    for words in ("NodeId", "which answered NOT_COORDINATOR", "which answered NONE"):
         assert words in fault["evidence"]
 
 

@@ -11,7 +11,7 @@ from harness.protocol.frames import encode_response, with_size
 from harness.protocol.journal import ProxyJournal
 from harness.protocol.rules import ProtocolRule
 from harness.protocol.schemas import Schemas
-from harness.protocol.state import ProxyRequest, ProxyState, RuleStatus
+from harness.protocol.state import ProxyRequest, ProxyState, ReleaseOrder, RuleStatus
 from harness.record.protocol_journal import RuleEvent
 from tests.support.protocol_schemas import small_schemas
 
@@ -85,9 +85,39 @@ class ProxyUnderTest:
     def heal(self, rule: str = "r") -> RuleStatus:
         return self.state.answer(ProxyRequest(remove=rule))
 
-    def link(self) -> "LinkUnderTest":
+    def link(self, name: str = "") -> "LinkUnderTest":
         self._links += 1
-        return LinkUnderTest(self, f"client:w{self._links}->1")
+        return LinkUnderTest(self, name or f"client:w{self._links}->1")
+
+
+class ProxyProcess:
+    """A protocol proxy in the place of its process, to which a run sends its messages."""
+
+    problem = ""
+
+    def __init__(self, proxy: ProxyUnderTest) -> None:
+        self._proxy = proxy
+        self.journal = proxy.journal_file
+
+    def add(self, rule: ProtocolRule) -> RuleStatus:
+        return self._answer(ProxyRequest(add=rule))
+
+    def status(self, rule: str) -> RuleStatus:
+        return self._answer(ProxyRequest(status=rule))
+
+    def release(self, order: ReleaseOrder) -> RuleStatus:
+        return self._answer(ProxyRequest(release=order))
+
+    def remove(self, rule: str) -> RuleStatus:
+        return self._answer(ProxyRequest(remove=rule))
+
+    def undecoded(self) -> tuple[str, ...]:
+        return self._answer(ProxyRequest()).words
+
+    def _answer(self, request: ProxyRequest) -> RuleStatus:
+        status = self._proxy.state.answer(request)
+        self._proxy.state.journal.flush()
+        return status
 
 
 class LinkUnderTest:
@@ -148,6 +178,16 @@ class LinkUnderTest:
             "TopicData": [{"Name": "out", "PartitionData": partitions}],
         }
         return self.request("Produce", PRODUCE_VERSION, correlation, body)
+
+    def find_coordinator(self, correlation: int, version: int, *, own_id: str = OWN_ID) -> bytes:
+        keys = {"Key": own_id} if version < 4 else {"CoordinatorKeys": [own_id]}
+        return self.request("FindCoordinator", version, correlation, {"KeyType": 1, **keys})
+
+    def coordinator(self, correlation: int, version: int, broker: int, *, own_id: str = OWN_ID) -> bytes:
+        """Return a response to FindCoordinator. Each broker is at the port that is its number."""
+        found = {"NodeId": broker, "Host": "localhost", "Port": broker, "ErrorCode": 0}
+        body = {"ThrottleTimeMs": 0, **found, "Coordinators": [{"Key": own_id, **found}]}
+        return encode_response(self.schemas, self.schemas.api("FindCoordinator"), version, correlation, body)
 
     def response(self, api: str, correlation: int, error: str = "NONE") -> bytes:
         """Return a response as a broker sends it."""

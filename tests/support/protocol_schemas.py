@@ -38,6 +38,14 @@ def _pair(key: int, name: str, fields: list[dict[str, Any]]) -> list[dict[str, A
     ]
 
 
+def _address(versions: str) -> list[dict[str, Any]]:
+    return [
+        _number("NodeId", "int32", versions),
+        _string("Host", versions),
+        _number("Port", "int32", versions),
+    ]
+
+
 MESSAGES: list[dict[str, Any]] = [
     {
         "type": "header",
@@ -100,6 +108,36 @@ MESSAGES: list[dict[str, Any]] = [
     *_pair(
         28, "TxnOffsetCommit", [_string("TransactionalId", **ID), _string("GroupId", entityType="groupId")]
     ),
+    {
+        "apiKey": 10,
+        "type": "request",
+        "name": "FindCoordinatorRequest",
+        "validVersions": "0-6",
+        "flexibleVersions": "3+",
+        "fields": [
+            _string("Key", "0-3"),
+            _number("KeyType", "int8", "1+"),
+            {"name": "CoordinatorKeys", "type": "[]string", "versions": "4+"},
+        ],
+    },
+    {
+        "apiKey": 10,
+        "type": "response",
+        "name": "FindCoordinatorResponse",
+        "validVersions": "0-6",
+        "flexibleVersions": "3+",
+        "fields": [
+            _number("ThrottleTimeMs", "int32", "1+"),
+            _number("ErrorCode", "int16", "0-3"),
+            *_address("0-3"),
+            {
+                "name": "Coordinators",
+                "type": "[]Coordinator",
+                "versions": "4+",
+                "fields": [_string("Key", "4+"), *_address("4+"), _number("ErrorCode", "int16", "4+")],
+            },
+        ],
+    },
     {
         "apiKey": 0,
         "type": "request",
@@ -172,5 +210,5 @@ def make_jar(folder: Path) -> Path:
 
 
 def small_schemas(folder: Path) -> Schemas:
-    """Return the schemas of EndTxn, AddOffsetsToTxn and Produce."""
+    """Return the schemas of the messages of transactions."""
     return Schemas.of_jar(make_jar(folder))

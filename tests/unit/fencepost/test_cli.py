@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fencepost import registry
 from fencepost.cli import COMMANDS
 from fencepost.commands.list import KINDS
 
@@ -57,6 +58,11 @@ def test_list_can_be_limited_to_names():
     lines = fencepost("list", "nemeses", "partition", "kill-broker").stdout.splitlines()
     assert [line.split()[0] for line in lines if not line.startswith(" ")] == ["partition", "kill-broker"]
     assert lines[1].strip() == "needs a cluster on which one can cut links"
+    assert lines[2].strip().startswith("proves that bytes that were sent into a link were lost")
+
+
+def test_every_fault_says_what_it_proves():
+    assert not [nemesis.name for nemesis in registry.nemeses().values() if not nemesis.proves]
 
 
 def test_list_without_a_kind_prints_the_kinds():

@@ -1,6 +1,7 @@
 """The evidence of a rule: what the protocol proxy knows that it did."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,7 @@ from harness.common.errors import FaultFailed
 from harness.network import ApplyRule
 from harness.network.ruled import MAX_WORDS, apply_rule
 from harness.protocol.rules import Action, ProtocolRule, Selector
-from harness.protocol.state import RuleStatus
+from harness.protocol.state import ReleaseOrder, RuleStatus
 
 RULE = ProtocolRule("late", Selector("EndTxn"), Action.HOLD)
 
@@ -17,6 +18,7 @@ class Proxy:
     """A protocol proxy in which a rule has this status."""
 
     problem = ""
+    journal = Path(__file__)
 
     def __init__(self, status: RuleStatus) -> None:
         self._status = status
@@ -29,6 +31,9 @@ class Proxy:
     def status(self, rule: str) -> RuleStatus:
         return self._status
 
+    def release(self, order: ReleaseOrder) -> RuleStatus:
+        return self._status
+
     def remove(self, rule: str) -> RuleStatus:
         return replace(self._status, kept=0)
 
@@ -38,7 +43,7 @@ class Proxy:
     [
         (RuleStatus(), "", "the rule acted on none of the EndTxn requests: none was seen"),
         (RuleStatus(matched=2), "", "the rule acted on none of the EndTxn requests: 2 passed"),
-        (RuleStatus(1, 1, 0, 0, ("held", "lost")), "", "no broker answered what the rule kept: held; lost"),
+        (RuleStatus(1, 1, 0, 0, ("held", "lost")), "", "no effect of the rule is proved: held; lost"),
         (RuleStatus(1, 1, 1, 0, ("held", "answered")), "held; answered", ""),
     ],
 )

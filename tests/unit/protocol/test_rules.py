@@ -228,6 +228,39 @@ def test_a_field_of_a_request_is_changed(proxy: ProxyUnderTest, link: LinkUnderT
     link.send(link.end_txn(1))
     (changed,) = link.broker.take()
     assert changed[-3:] == b"\x00\x09\x00" and changed[:-3] == link.end_txn(1)[:-3]
+    assert proxy.status().words == (
+        "EndTxn of shop-1, correlation 1: it was changed: ProducerEpoch 0 became 9, Committed True became False",
+    )
+
+
+@pytest.mark.parametrize("fields", [{"ProducerEpoch": 0}, {"NoSuchField": 1}, {"No.Such": 1}])
+def test_a_change_that_changes_nothing_proves_nothing(
+    proxy: ProxyUnderTest, link: LinkUnderTest, fields: dict[str, int]
+) -> None:
+    proxy.add(rule(Action.EDIT, set_fields=fields))
+    link.send(link.end_txn(1))
+    assert link.broker.take() == [link.end_txn(1)]
+    assert (proxy.status().acted, proxy.status().proved) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        (False, "at the heal, because no EndTxn response was seen"),
+        (True, "at the heal, because no AddOffsetsToTxn request was seen"),
+    ],
+)
+def test_a_release_that_never_comes_is_reported(
+    proxy: ProxyUnderTest, link: LinkUnderTest, seen: bool, words: str
+) -> None:
+    release = Release(after=(Selector("EndTxn", "response"), Selector("AddOffsetsToTxn")))
+    proxy.add(rule(Action.HOLD, release=release))
+    link.send(link.end_txn(1))
+    if seen:
+        retry = proxy.link()
+        retry.send(retry.end_txn(2))
+        retry.answer(retry.response("EndTxn", 2))
+    assert proxy.heal().words[-1] == f"EndTxn of shop-1, correlation 1 was delivered {words}"
 
 
 @pytest.mark.parametrize("fields", [{"OfAnotherVersion": 1}, {"ProducerEpoch": 1 << 20}, {"Committed": True}])
