@@ -48,6 +48,7 @@ def command(name: str | None, times: int, kafka: str | None, seed: int, store: s
     counts = BugCounts(bug)
     settings = BugRuns(times, seed, kafka, store or "store")
     bug.version(kafka)  # refuse another version before anything starts
+    bug.require_programs()
     print(f"{bug.name}: {bug.title}; expected: {bug.expected}")
     with shared_spark():
         for line in measure(counts, settings, _say):

@@ -49,6 +49,16 @@ class KnownBug:
             raise UsageError(f"{self.name} can be shown on Kafka {', '.join(self.kafka)}, not on {kafka}")
         return kafka or self.kafka[0]
 
+    def require_programs(self) -> None:
+        """Raise `UsageError` if the working directory does not have the programs of the runs."""
+        for options in (self.bug, self.control):
+            pipeline = options.get("pipeline")
+            if pipeline is not None and not Path(pipeline).exists():
+                raise UsageError(
+                    f"{self.name} runs {pipeline}, which is not here: start the command in the folder of a clone of "
+                    f"Fencepost, after the steps in {Path(pipeline).parent}/README.md"
+                )
+
     def is_shown_by(self, result: Result) -> bool:
         """Return whether the verdict shows the bug, and each fault acted."""
         if idle_faults(result):

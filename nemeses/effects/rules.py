@@ -57,8 +57,8 @@ def rule_in_force(
             assert isinstance(in_force, RuleInForce)
             stack.enter_context(releasing_by_state(context, in_force))
         yield effect
-    effect.proof += [words for helper in helping if (words := helper.evidence())]
     effect.add_proof(in_force.evidence())
+    effect.proof += [words for helper in helping if (words := helper.evidence())]
     if not effect.acted:
         effect.unmet_goals["rule"] = in_force.missing_proof
 
