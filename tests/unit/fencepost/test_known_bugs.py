@@ -190,7 +190,7 @@ def test_wrong_options_and_ctrl_c_end_the_command(
     ("arguments", "message"),
     [
         (["kafka-17754"], 'there is no known bug "kafka-17754"; did you mean "kafka-17754-'),
-        (["kafka-17754-a", "--kafka", "3.9.2"], "kafka-17754-a can be shown on Kafka 4.3.1"),
+        (["kafka-17754-a", "--kafka", "3.9.2"], "kafka-17754-a can be shown on Kafka 4.4.0"),
         (["kafka-17754-a", "--times", "0"], "--times"),
     ],
 )
