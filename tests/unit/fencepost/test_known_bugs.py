@@ -208,7 +208,7 @@ def test_a_bug_of_a_program_that_is_not_here_is_refused(
     monkeypatch.chdir(tmp_path)
     assert run_command_line(["known-bugs", "kafkajs-abort"]) == ExitStatus.USAGE
     text = capfd.readouterr().err
-    assert "the folder of a clone" in text and "examples/kafkajs/README.md" in text
+    assert "the folder of a clone" in text and "examples/node/README.md" in text
 
 
 def test_the_list_names_each_bug_with_its_expected_verdict(capsys: pytest.CaptureFixture[str]) -> None:
