@@ -3,7 +3,8 @@
 The client's retry adds the partitions. If the producer is idle when the old request arrives, the request begins a
 transaction that nobody ends. The coordinator aborts it after its time-out and raises the epoch of the producer, so the
 producer is fenced though it has no rival. A request that arrived earlier would be refused: until the markers are
-written, the coordinator answers CONCURRENT_TRANSACTIONS. The Java client sends no such request with transaction.version 2.
+written, the coordinator answers CONCURRENT_TRANSACTIONS. The Java client sends no such request with
+transaction.version 2.
 """
 
 from harness.protocol.rules import Action, ProtocolRule, Release, Selector
