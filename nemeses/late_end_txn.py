@@ -9,10 +9,14 @@ Transactions abort rarely, so the fault makes some abort: it answers a TxnOffset
 a rebalance.
 """
 
+from dataclasses import replace
+
 from harness.protocol.rules import Action, ProtocolRule, Release, Selector
 from nemeses.effects.rules import protocol_fault
 
 TIMES = 3
+HOLD_S = 10.0
+"""On a busy machine, the next transaction sends its outputs only after seconds."""
 _ABORTING = ProtocolRule(
     "abort-for-late-end-txn",
     Selector("TxnOffsetCommit"),
@@ -30,7 +34,7 @@ def _make_rule(api: str, error: str) -> ProtocolRule:
     )
 
 
-NEMESIS = protocol_fault(
+_FAULT = protocol_fault(
     "late-end-txn",
     (
         "deliver an EndTxn request after its transaction, while the next one is open (KAFKA-17754)",
@@ -41,3 +45,4 @@ NEMESIS = protocol_fault(
     aimable=False,
     helpers=[_ABORTING],
 )
+NEMESIS = replace(_FAULT, hold_s=HOLD_S)
