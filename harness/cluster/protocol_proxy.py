@@ -3,9 +3,10 @@
 import socket
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from harness.cluster.proxies import describe_end
 from harness.cluster.start_diagnosis import diagnosis
@@ -15,6 +16,7 @@ from harness.processes.child import Child
 from harness.processes.encoding import decode, encode
 from harness.processes.spawn import Supervisor
 from harness.protocol.addresses import HOST
+from harness.protocol.observed_clients import ObservedClients
 from harness.protocol.proxy import LISTENING, ProxyLink, ProxySpec
 from harness.protocol.rules import ProtocolRule
 from harness.protocol.state import ProxyRequest, ReleaseOrder, RuleStatus
@@ -23,6 +25,7 @@ from harness.record.protocol_journal import JOURNAL
 PROGRAM = "harness.protocol.proxy"
 START_TIMEOUT_S = 30.0
 REPLY_TIMEOUT_S = 5.0
+Reply = TypeVar("Reply", RuleStatus, ObservedClients)
 
 
 class ProtocolProxy:
@@ -74,11 +77,11 @@ class ProtocolProxy:
 
     def add(self, rule: ProtocolRule) -> RuleStatus:
         """Put a rule in force. Raises `FaultFailed`."""
-        return self._ask(ProxyRequest(add=rule))
+        return self._ask_about_rule(ProxyRequest(add=rule))
 
     def status(self, rule: str) -> RuleStatus:
         """Return what a rule has done so far. Raises `FaultFailed`."""
-        return self._ask(ProxyRequest(status=rule))
+        return self._ask_about_rule(ProxyRequest(status=rule))
 
     def release(self, order: ReleaseOrder) -> RuleStatus:
         """Deliver a request that a rule keeps. Do nothing if it was delivered. Raises `FaultFailed`."""
@@ -89,7 +92,16 @@ class ProtocolProxy:
 
         Call it again while the reply has messages that are still kept.
         """
-        return self._ask(ProxyRequest(remove=rule))
+        return self._ask_about_rule(ProxyRequest(remove=rule))
+
+    def observed_clients(self, links: Iterable[str]) -> ObservedClients | None:
+        """Return what the requests on these links say about their clients. Raises `FaultFailed`.
+
+        None if none of these links passes through the proxy.
+        """
+        own_links = {link.name for link in self._spec.links}
+        decoded = tuple(link for link in links if link in own_links)
+        return self._ask(ProxyRequest(clients=decoded), ObservedClients) if decoded else None
 
     def last_words(self) -> str:
         """Return the last line of its log that says something is wrong, or else the last line."""
@@ -97,7 +109,7 @@ class ProtocolProxy:
 
     def undecoded(self) -> tuple[str, ...]:
         """Return which messages passed unchanged because they cannot be decoded, in words. Raises `FaultFailed`."""
-        return self._ask(ProxyRequest()).words
+        return self._ask(ProxyRequest(), RuleStatus).words
 
     def end(self) -> None:
         """Kill the process. Raises `EnvironmentFailure` if it does not end."""
@@ -106,7 +118,13 @@ class ProtocolProxy:
         if self._child is not None:
             self._child.kill()
 
-    def _ask(self, request: ProxyRequest) -> RuleStatus:
+    def _ask_about_rule(self, request: ProxyRequest) -> RuleStatus:
+        status = self._ask(request, RuleStatus)
+        if status.error:
+            raise FaultFailed(f"the protocol proxy refused a message: {status.error}")
+        return status
+
+    def _ask(self, request: ProxyRequest, kind: type[Reply]) -> Reply:
         if self._control is None:
             raise FaultFailed("the protocol proxy does not run")
         with self._lock:
@@ -119,7 +137,4 @@ class ProtocolProxy:
             except OSError as error:
                 raise FaultFailed(f"the protocol proxy does not answer: {self.problem or error}") from error
             line, _, self._unread = self._unread.partition(b"\n")
-        status = decode(RuleStatus, line)
-        if status.error:
-            raise FaultFailed(f"the protocol proxy refused a message: {status.error}")
-        return status
+        return decode(kind, line)

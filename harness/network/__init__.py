@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
+from harness.protocol.observed_clients import ObservedClients
 from harness.protocol.rules import ProtocolRule
 
 
@@ -102,6 +103,13 @@ class Network(Protocol):
 
     def meter(self, links: Iterable[str]) -> LinkMeter:
         """Begin to count the bytes that are sent over these links, whether or not an effect is imposed."""
+        ...
+
+    def observed_clients(self, links: Iterable[str]) -> ObservedClients | None:
+        """Return what all requests on these links until now say about their clients.
+
+        None if no protocol proxy is on these links. Raises `FaultFailed` if the proxy does not answer.
+        """
         ...
 
     def impose(self, links: Sequence[str], effect: LinkEffect) -> AbstractContextManager[ActiveEffect]:

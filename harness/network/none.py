@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from harness.common.errors import FaultFailed
 from harness.network import ActiveEffect, LinkEffect, LinkMeter
 from harness.network.traffic import SocketMeter
+from harness.protocol.observed_clients import ObservedClients
 
 
 class NoNetwork:
@@ -21,6 +22,10 @@ class NoNetwork:
     def meter(self, links: Iterable[str]) -> LinkMeter:
         """Return a meter that cannot count."""
         return SocketMeter(lambda: None, {})
+
+    def observed_clients(self, links: Iterable[str]) -> ObservedClients | None:
+        """Return None, because there are no links."""
+        return None
 
     def impose(self, links: Sequence[str], effect: LinkEffect) -> AbstractContextManager[ActiveEffect]:
         """Raise `FaultFailed`. Schedules for such a cluster have no faults that need links."""

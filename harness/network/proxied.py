@@ -21,6 +21,7 @@ from harness.network.ruled import RuleTarget, apply_rule
 from harness.network.toxics import Toxic, toxics_of
 from harness.network.toxiproxy import Proxy, Toxiproxy, ToxiproxyError
 from harness.network.traffic import ProxyPorts, ReceivedBytes, SocketMeter
+from harness.protocol.observed_clients import ObservedClients
 from harness.results.wording import plural
 from harness.wire.protocol import is_answering
 
@@ -105,6 +106,10 @@ class ProxiedNetwork:
             link: ProxyPorts(self._links[link].listen_port, self._links[link].upstream_port) for link in links
         }
         return SocketMeter(self._server.received_bytes, ports)
+
+    def observed_clients(self, links: Iterable[str]) -> ObservedClients | None:
+        """Return what the protocol proxy knows about the clients on these links. None if it is on none of them."""
+        return None if self._protocol_proxy is None else self._protocol_proxy.observed_clients(links)
 
     def passes(self, link: str, timeout_s: float | None = None) -> bool:
         """Return whether a request through the link's proxy is answered."""

@@ -1,6 +1,6 @@
 """The effect of a rule of the protocol proxy on some links."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
@@ -10,6 +10,7 @@ from typing import Protocol
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.common.waiting import wait_for
 from harness.network import ApplyRule
+from harness.protocol.observed_clients import ObservedClients
 from harness.protocol.rules import ProtocolRule
 from harness.protocol.state import ReleaseOrder, RuleStatus
 from harness.record.protocol_journal import RequestRecord, read_requests
@@ -52,6 +53,10 @@ class RuleTarget(Protocol):
 
     def undecoded(self) -> tuple[str, ...]:
         """Return which messages passed unchanged because they cannot be decoded, in words."""
+        ...
+
+    def observed_clients(self, links: Iterable[str]) -> ObservedClients | None:
+        """Return what the requests on these links say about their clients. None: none of them passes through it."""
         ...
 
 

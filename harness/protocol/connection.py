@@ -145,6 +145,7 @@ class Connection:
         names, unanswered = _produce_names(head, version) if key == PRODUCE else ((), False)
         record = self._record(key, version, correlation, int.from_bytes(head[:4]) + 4, names)
         record.delivered_ns = record.seen_ns
+        self.proxy.note_request(record, {})
         if unanswered:
             self.proxy.journal.write_request(record)
         else:
@@ -192,12 +193,14 @@ class Connection:
             self.proxy.passed_undecoded(key, "request", self.link, error)
             record = self._record(key, version, correlation, len(raw))
             record.undecoded = str(error)
+            self.proxy.note_request(record, {})
             self._forward(raw, Outstanding(record, None, key))
             return
         self.client_id = frame.client_id
         record = self._record(key, version, correlation, len(raw), frame.transactional_ids, frame.groups)
         if frame.api == "EndTxn":
             record.asked = "commit" if frame.body.get("Committed") else "abort"
+        self.proxy.note_request(record, frame.body)
         outstanding = Outstanding(record, frame, key)
         if self._observe(frame, self._requests, lambda: self._apply(raw, outstanding)):
             return

@@ -177,9 +177,10 @@ async def _answer(proxy: ProxyState, control: socket.socket) -> None:
     """Answer messages until the run closes the socket. Then the process ends."""
     reader, writer = await asyncio.open_connection(sock=control)
     while line := await reader.readline():
-        status = proxy.answer(decode(ProxyRequest, line))
+        request = decode(ProxyRequest, line)
+        reply = proxy.answer(request) if request.clients is None else proxy.observed_clients(request.clients)
         proxy.journal.flush()
-        writer.write(orjson.dumps(status) + b"\n")
+        writer.write(orjson.dumps(reply) + b"\n")
         await writer.drain()
     raise EnvironmentFailure("the run has ended")
 

@@ -1,14 +1,16 @@
 """What all connections of the protocol proxy share: the schemas, the journal and the rules in force."""
 
 import logging
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from harness.protocol.active import ActiveRule, Kept
 from harness.protocol.journal import ProxyJournal
+from harness.protocol.observed_clients import LinkClients, ObservedClients, describe
 from harness.protocol.rules import Frame, ProtocolRule
-from harness.protocol.schemas import API_VERSIONS, Direction, Schemas, UnknownMessage
+from harness.protocol.schemas import API_VERSIONS, Direction, Message, Schemas, UnknownMessage
+from harness.record.protocol_journal import RequestRecord
 
 ALWAYS_DECODED = (
     "InitProducerId",
@@ -22,6 +24,7 @@ ALWAYS_DECODED = (
     "SyncGroup",
     "LeaveGroup",
     "ConsumerGroupHeartbeat",
+    "StreamsGroupHeartbeat",
     "OffsetCommit",
     "ApiVersions",
 )
@@ -60,11 +63,12 @@ class ProxyRequest:
     release: ReleaseOrder | None = None
     remove: str | None = None  # the name of a rule: deliver what it keeps, and forget it
     status: str | None = None  # the name of a rule
+    clients: tuple[str, ...] | None = None  # links; the reply is an `ObservedClients`
 
 
 @dataclass(frozen=True)
 class RuleStatus:
-    """What a rule has done so far, in the reply to each message."""
+    """What a rule has done so far, in the reply to each message but `clients`."""
 
     matched: int = 0
     acted: int = 0
@@ -84,6 +88,7 @@ class ProxyState:
     later: Callable[[float, Callable[[], None]], object]
     """Does something after a time in seconds."""
     rules: dict[str, ActiveRule] = field(default_factory=dict)
+    clients: dict[str, LinkClients] = field(default_factory=lambda: defaultdict(LinkClients))  # by link
     decoded_requests: frozenset[int] = frozenset()
     decoded_responses: frozenset[int] = frozenset()
     _number: int = 0
@@ -133,6 +138,16 @@ class ProxyState:
             f"{count} {words} ({self._undecoded_because[words]})" for words, count in self._undecoded.items()
         )
 
+    # Clients
+
+    def note_request(self, request: RequestRecord, body: Message) -> None:
+        """Take notice of a request that a client has sent. The body is empty if the request is not decoded."""
+        self.clients[request.link].note(request, body)
+
+    def observed_clients(self, links: Sequence[str]) -> ObservedClients:
+        """Return what the requests on these links say about their clients."""
+        return describe(self.clients[link] for link in links)
+
     # Rules
 
     def first_rule(self, frame: Frame) -> ActiveRule | None:
@@ -163,7 +178,7 @@ class ProxyState:
         kept.message.deliver()
 
     def answer(self, request: ProxyRequest) -> RuleStatus:
-        """Carry out a message of the run."""
+        """Carry out a message of the run, other than `clients`."""
         if request.add is not None:
             self.rules[request.add.name] = ActiveRule(request.add, self.journal)
             self._choose_decoded()

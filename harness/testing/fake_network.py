@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from harness.common.errors import FaultFailed
 from harness.network import LinkEffect, LinkTraffic
+from harness.protocol.observed_clients import ObservedClients
 
 
 @dataclass
@@ -51,6 +52,8 @@ class FakeNetwork:
     idle: Collection[str] = ()  # links without a connection
     not_decoded: Sequence[str] = ()  # messages that no rule has seen
     measured: bool = True  # the bytes on links can be counted
+    decoded: bool = True  # a protocol proxy is on the links
+    clients: dict[str, ObservedClients] = field(default_factory=dict)  # by client endpoint
     affected: list[str] = field(default_factory=list)  # the links that have an effect now
     imposed: list[tuple[str, LinkEffect]] = field(default_factory=list)  # every link and effect until now
 
@@ -61,6 +64,11 @@ class FakeNetwork:
     def meter(self, links: Iterable[str]) -> FakeMeter:
         """Return a meter of these links."""
         return FakeMeter(self, tuple(links))
+
+    def observed_clients(self, links: Iterable[str]) -> ObservedClients | None:
+        """Return the value in `clients` for the endpoint of the first link. None if the links are not `decoded`."""
+        endpoint = next(iter(links), "").removeprefix("client:").partition("->")[0]
+        return self.clients.get(endpoint, ObservedClients()) if self.decoded else None
 
     @contextmanager
     def impose(self, links: Sequence[str], effect: LinkEffect) -> Iterator[FakeActiveEffect]:

@@ -138,14 +138,16 @@ class LinkUnderTest:
         """Send bytes as the broker."""
         self.connection.broker.data_received(message)
 
-    def request(self, api: str, version: int, correlation: int, body: dict[str, Any]) -> bytes:
+    def request(
+        self, api: str, version: int, correlation: int, body: dict[str, Any], client_id: str = "client"
+    ) -> bytes:
         """Return a request as it is sent."""
         schema = self.schemas.api(api)
         header = {
             "RequestApiKey": schema.key,
             "RequestApiVersion": version,
             "CorrelationId": correlation,
-            "ClientId": "client",
+            "ClientId": client_id,
         }
         encoded = self.schemas.request_header.encode(header, schema.request_header_version(version))
         return with_size(encoded + schema.request.encode(body, version))

@@ -108,6 +108,8 @@ MESSAGES: list[dict[str, Any]] = [
     *_pair(
         28, "TxnOffsetCommit", [_string("TransactionalId", **ID), _string("GroupId", entityType="groupId")]
     ),
+    *_pair(14, "SyncGroup", [_string("GroupId", entityType="groupId"), _string("MemberId")]),
+    *_pair(18, "ApiVersions", [_string("ClientSoftwareName", "3+"), _string("ClientSoftwareVersion", "3+")]),
     {
         "apiKey": 10,
         "type": "request",

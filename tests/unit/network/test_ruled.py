@@ -1,5 +1,6 @@
 """The evidence of a rule: what the protocol proxy knows that it did."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,6 +37,9 @@ class Proxy:
 
     def remove(self, rule: str) -> RuleStatus:
         return replace(self._status, kept=0)
+
+    def observed_clients(self, links: Iterable[str]) -> None:
+        return None
 
 
 @pytest.mark.parametrize(
