@@ -172,6 +172,7 @@ NEMESIS = Nemesis(
     draw=draw,
     aimable=True,
     discovers_ids=True,
+    discovers_members=True,
     states=STATES,
     extra_needs_by_state=EXTRA_NEEDS,
     inject=pause_instance,

@@ -21,7 +21,7 @@ from fencepost.runs.planning import (
     witness_of,
 )
 from fencepost.runs.preparing import end_leftovers, planned_mb, prepare_cluster
-from fencepost.runs.protocol_rules import decoded_kinds, require_known_messages
+from fencepost.runs.protocol_rules import decoded_links, require_known_messages
 from fencepost.runs.run_spark import RunSpark
 from harness.cluster import ClusterSpec
 from harness.cluster.kinds.kind import ClusterParts
@@ -257,7 +257,7 @@ def _cluster_of(options: Options, run_plan: RunPlan, tag: str) -> ClusterSpec:
         keep_topics=options.keep == "topics",
         permits=options.permits or (),
         transaction_version=options.transaction_version,
-        decoded=decoded_kinds(run_plan.faults, run_plan.nemeses),
+        decoded=decoded_links(options, run_plan.pipeline, run_plan.faults),
     )
 
 

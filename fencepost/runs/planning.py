@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fencepost import registry
 from fencepost.aims import aim, expand_names
 from fencepost.runs.programs import programs_of
-from fencepost.runs.protocol_rules import decoded_kinds, planned_rules, require_sent
+from fencepost.runs.protocol_rules import decoded_links, planned_rules, require_sent
 from fencepost.runs.shapes import apply_options, draw_churn, txn_timeout_ms
 from harness.clients.interface import SESSION_TIMEOUT_MS
 from harness.cluster import Ability
@@ -30,6 +30,7 @@ from harness.model.promises import (
     observer,
     store_reader,
 )
+from harness.network import ApplyRule
 from harness.runner import schedule as schedules
 from harness.runner.churn import extra_endpoints, joining_workers
 from harness.runner.nemesis import FaultTargets, Nemesis
@@ -131,7 +132,7 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
         stages_with_unknown_ids=tuple(
             stage.name
             for stage in spec.stages
-            if stage.has_unknown_ids and Ability.REQUESTS in abilities_of(options)
+            if stage.has_unknown_ids and ApplyRule in abilities_of(options)
         ),
         stage=defect.stage_of(workload) if defect and isinstance(workload, Workload) and not named else None,
         step=defect.step.value if defect and defect.step and not named else None,
@@ -187,7 +188,7 @@ def plan_run(
     endpoints = (
         sum(map(len, workers.values())) + kept_endpoints + extra_endpoints(schedule.churn) + SPARE_ENDPOINTS
     )
-    require_ports(options, endpoints + 1, decoded_kinds(schedule.planned_faults, nemeses))
+    require_ports(options, endpoints + 1, decoded_links(options, spec, schedule.planned_faults))
     programs, harness_program = programs_of(options, workload, spec, folder, prepared, tag)
     return RunPlan(
         options=options,

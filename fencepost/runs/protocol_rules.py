@@ -1,4 +1,7 @@
-"""The protocol rules of a run: planned from `--rule`, and refused before the run if they can never act."""
+"""The protocol rules of a run, and the links on which the protocol proxy must be.
+
+Rules are planned from `--rule`, and refused before the run if they can never act.
+"""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -18,6 +21,7 @@ from harness.protocol.schemas import Schemas
 from harness.runner.nemesis import Nemesis, PlannedFault, Target
 from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
+from nemeses.effects.rules import LINKS
 
 if TYPE_CHECKING:
     from harness.environment.kafka import KafkaDistribution
@@ -56,14 +60,31 @@ def planned_rules(options: Options) -> list[PlannedFault]:
     return planned
 
 
-def decoded_kinds(faults: Collection[PlannedFault], nemeses: Mapping[str, Nemesis]) -> tuple[str, ...]:
-    """The kinds of links that must pass through the protocol proxy for these faults: client, peer."""
-    return tuple(sorted({links_of(fault, nemeses) for fault in faults} - {""}))
-
-
 def links_of(fault: PlannedFault, nemeses: Mapping[str, Nemesis]) -> str:
     """The kind of links that must pass through the protocol proxy for a fault: client, peer, or empty."""
     return str(fault.parameters.get("links", nemeses[fault.fault].links))
+
+
+def decoded_links(
+    options: Options, pipeline: PipelineSpec, faults: Collection[PlannedFault]
+) -> tuple[str, ...]:
+    """How the names of the links begin that must pass through the protocol proxy for these faults."""
+    if ApplyRule not in abilities_of(options):
+        return ()
+    nemeses = registry.nemeses()
+    kinds = {links_of(fault, nemeses) for fault in faults} - {""}
+    if any(_discovers(fault, nemeses[fault.fault], pipeline) for fault in faults):
+        kinds.add("client")
+    return tuple(LINKS[kind] for kind in sorted(kinds))
+
+
+def _discovers(fault: PlannedFault, nemesis: Nemesis, pipeline: PipelineSpec) -> bool:
+    """Whether a fault learns the ids of its target from the protocol proxy."""
+    in_transaction = fault.state is not None or fault.preferred_state is not None
+    without_ids = {stage.name for stage in pipeline.stages if stage.has_unknown_ids}
+    return nemesis.discovers_members or (
+        nemesis.discovers_ids and in_transaction and fault.target.name.partition("/")[0] in without_ids
+    )
 
 
 def require_known_messages(faults: Collection[PlannedFault], kafka: "KafkaDistribution") -> None:

@@ -18,7 +18,6 @@ from harness.network import LinkEffect, Network
 from harness.network.toxics import EFFECTS
 from harness.results.wording import join_words
 from harness.witness import Witness
-from harness.witness.request_log import ClientVersions, ObservedClientIds
 
 
 class Ability(StrEnum):
@@ -33,7 +32,6 @@ class Ability(StrEnum):
     SEGMENTS = "read the segment files"  # of every replica
     PACKETS = "drop packets"  # of a broker, including connection requests (SYN)
     DISCONNECT = "disconnect brokers"  # from their network
-    REQUESTS = "record the requests to brokers"
 
 
 Need = Ability | type[LinkEffect]
@@ -68,7 +66,8 @@ class ClusterSpec:
     witness: str = SEGMENTS  # how the broker logs are read: segments or fetch
     # The level of the feature transaction.version (KIP-890). None: Kafka's default.
     transaction_version: int | None = None
-    decoded: tuple[str, ...] = ()  # the kinds of links that pass through the protocol proxy: client, peer
+    # How the names of the links begin that pass through the protocol proxy: `client:w`, `peer:`.
+    decoded: tuple[str, ...] = ()
     # Only for an external cluster:
     bootstrap: str | None = None
     client_config: str | None = None  # the path of a file of client properties
@@ -247,21 +246,6 @@ class Cluster(Protocol):
         """Return the ids of a group's members. None while the group is not stable, or if no coordinator answers."""
         ...
 
-    def record_requests(self, on: bool, requester: str = "the run") -> None:
-        """Turn the recording of requests on all live brokers on or off for one requester.
-
-        Recording stops after every requester has turned it off. Raises `EnvironmentFailure` if a broker does not
-        answer.
-        """
-        ...
-
-    def client_ids(self, endpoint: str) -> ObservedClientIds:
-        """Return the ids that a client used on its endpoint while requests were recorded.
-
-        Empty if the client sent nothing, or if this cluster cannot record requests.
-        """
-        ...
-
     def finalized_features(self) -> Mapping[str, int]:
         """Return the level of each finalized feature: `transaction.version`, `metadata.version`, ...
 
@@ -278,12 +262,5 @@ class Cluster(Protocol):
         Args:
             broker: The broker's node id.
             how: `Ability.PACKETS` or `Ability.DISCONNECT`.
-        """
-        ...
-
-    def client_versions(self, endpoints: Sequence[str]) -> ClientVersions:
-        """Return the request versions that were recorded on these client endpoints since the last call.
-
-        Empty if this cluster cannot record requests.
         """
         ...

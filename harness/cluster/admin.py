@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from kafka.protocol.admin import (
     DescribeConfigsRequest,
     DescribeQuorumRequest,
-    IncrementalAlterConfigsRequest,
 )
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
@@ -33,8 +32,7 @@ MAX_TIMESTAMP = -3  # asks for the record with the largest timestamp (KIP-734)
 GROUP = 0
 TRANSACTION = 1
 INTERNAL = ("__consumer_offsets", "__transaction_state")
-TOPIC_RESOURCE, BROKER_RESOURCE, LOGGER_RESOURCE = 2, 4, 8  # resource types of Kafka
-SET = 0
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4  # resource types of Kafka
 
 T = TypeVar("T")
 
@@ -312,17 +310,3 @@ def describe_settings(
             )
         settings[answer.resource_name] = {config.name: config.value for config in answer.configs}
     return settings
-
-
-def set_log_level(
-    port: Target, broker: int, logger: str, level: str, timeout_s: float = REQUEST_TIMEOUT_S
-) -> None:
-    """Set the level of a broker's logger until the broker restarts (KIP-412). Raises `RequestRefused`."""
-    resource: Any = IncrementalAlterConfigsRequest.AlterConfigsResource
-    change = resource.AlterableConfig(name=logger, config_operation=SET, value=level)
-    resources = [resource(resource_type=LOGGER_RESOURCE, resource_name=str(broker), configs=[change])]
-    (answer,) = send_request(
-        port, IncrementalAlterConfigsRequest(resources=resources, validate_only=False, version=1), timeout_s
-    ).responses
-    if answer.error_code != NO_ERROR:
-        raise RequestRefused(f"setting the level of {logger}", answer.error_code, answer.error_message)

@@ -159,7 +159,7 @@ def lay_out(
         endpoints: The names of the client endpoints.
         next_port: Returns a free port.
         hosts: None if all are on one address.
-        decoded: The kinds of links that pass through the protocol proxy: `client`, `peer`.
+        decoded: How the names of the links begin that pass through the protocol proxy: `client:w`, `peer:`.
     """
     hosts = hosts or Hosts()
     ids = tuple(range(1, brokers + 1))
@@ -190,7 +190,7 @@ def lay_out(
     protocol_links: list[ProxyLink] = []
     behind: list[Proxy] = []
     for link, proxy in links.items():
-        if link.partition(":")[0] in decoded and not link.endswith(":ctl"):
+        if link.startswith(tuple(decoded)) and not link.endswith(":ctl"):
             port, dialed = next_port(), proxy.upstream_port
             if hosts.machine != HOST:
                 # A published port of a broker would be another way to it, which faults on its network do not affect.
@@ -213,7 +213,7 @@ def lay_out(
 
 def count_ports(brokers: int, endpoints: int, decoded: Collection[str] = ()) -> int:
     """Return how many ports a cluster needs at most. Brokers in containers need two for each decoded link."""
-    names = [str(endpoint) for endpoint in range(endpoints)]
+    names = [f"w{endpoint}" for endpoint in range(endpoints)]
     layout = lay_out(brokers, names, count().__next__, decoded=decoded)
     return len(layout.listeners) + len(layout.links) + 2 * len(layout.protocol_links) + 1
 

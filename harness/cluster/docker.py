@@ -9,7 +9,7 @@ import re
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from harness.cluster.config import Hosts, broker_properties
 from harness.cluster.docker_broker import DATA, HOME, DockerBroker
 from harness.cluster.proxies import create_proxies, end_proxies
 from harness.cluster.start_diagnosis import diagnosis, port_taken
-from harness.cluster.started import REQUESTS, StartedCluster
+from harness.cluster.started import StartedCluster
 from harness.cluster.started_node import PortTaken
 from harness.cluster.storage import new_id, node_files
 from harness.common.errors import EnvironmentFailure, StartFailed
@@ -37,12 +37,6 @@ from harness.network.proxied import ProxiedNetwork
 from harness.network.toxiproxy import HOST, Proxy
 from harness.network.traffic import ReceivedBytes
 from harness.processes.spawn import Supervisor
-from harness.witness.request_log import (
-    ClientVersions,
-    ObservedClientIds,
-    parse_client_ids,
-    parse_client_versions,
-)
 from harness.witness.segment_witness import SegmentWitness
 
 TOXIPROXY = "toxiproxy"
@@ -99,7 +93,6 @@ class DockerCluster(StartedCluster[DockerBroker]):
         self._image: ContainerImage = prepared.image
         self._containers = ContainerFactory(prepared.image.name, supervisor, prepared.cache)
         self._toxiproxy: Container | None = None
-        self._log_positions: dict[int, int] = {}  # by broker: how many bytes of its request log were read
         self._data_copied = False
         self._has_started = False
 
@@ -112,27 +105,6 @@ class DockerCluster(StartedCluster[DockerBroker]):
         super().__enter__()
         self._has_started = True
         return self
-
-    def client_versions(self, endpoints: Sequence[str]) -> ClientVersions:
-        """Return the request versions that the brokers recorded on these endpoints since the last call."""
-        logs = self._request_logs()
-        versions = parse_client_versions(
-            self._new_lines(logs), {self.layout.listener_of(endpoint) for endpoint in endpoints}
-        )
-        self._log_positions |= {broker: len(content) for broker, content in logs.items()}
-        return versions
-
-    def client_ids(self, endpoint: str) -> ObservedClientIds:
-        """Return the client ids that the brokers recorded since the last call of `client_versions`."""
-        return parse_client_ids(self._new_lines(self._request_logs()), self.layout.listener_of(endpoint))
-
-    def _request_logs(self) -> dict[int, bytes]:
-        return {node.id: node.container.read_file(HOME / REQUESTS) for node in self._nodes}
-
-    def _new_lines(self, logs: Mapping[int, bytes]) -> Iterator[bytes]:
-        """Yield the lines that were appended to each request log since the last call of `client_versions`."""
-        for broker, content in logs.items():
-            yield from content[self._log_positions.get(broker, 0) :].splitlines(keepends=True)
 
     def bypasses(self) -> list[str]:
         """Describe each connection between two brokers that bypasses the proxies. There must be none."""
@@ -258,10 +230,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
                 args=[str(config)],
                 folder=Path("/tmp"),
                 heap_mb=self._spec.heap_mb,
-                archive_flags=[
-                    *(flags_for(image.java_version, ARCHIVE) if image.archive else ()),
-                    f"-Dfencepost.requests={HOME / REQUESTS}",
-                ],
+                archive_flags=flags_for(image.java_version, ARCHIVE) if image.archive else (),
                 logging_folder=Path(HOME),
             )
             properties = broker_properties(self.layout, broker, DATA, self._spec.settings)
@@ -293,7 +262,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
         self._data_copied = True
 
     def _discard_first_start(self) -> None:
-        self._log_positions.clear()
+        """Do nothing: the files of a container end with it."""
 
     def _end(self) -> None:
         if self._has_started and not self._data_copied:  # a run that ended early is checked too

@@ -32,7 +32,6 @@ from harness.settings.tags import prefix_of
 from harness.wire.protocol import Target, WireError
 from harness.witness.fetch_witness import FetchWitness
 from harness.witness.own_batches import RunBatches
-from harness.witness.request_log import ClientVersions, ObservedClientIds
 
 INTERNAL = (TRANSACTION_STATE, CONSUMER_OFFSETS)
 T = TypeVar("T")
@@ -200,17 +199,6 @@ class ExternalCluster(ClusterQueries):
     def compacted(self, topics: Sequence[str]) -> Mapping[str, bool]:
         """Return True for internal topics. The run creates its own topics without compaction."""
         return {topic: topic in INTERNAL for topic in topics}
-
-    def record_requests(self, on: bool, requester: str = "the run") -> None:
-        """Do nothing: a run does not change the logging of an external cluster."""
-
-    def client_ids(self, endpoint: str) -> ObservedClientIds:
-        """Return no ids, because no requests are recorded."""
-        return ObservedClientIds()
-
-    def client_versions(self, endpoints: Sequence[str]) -> ClientVersions:
-        """Return no versions, because no requests are recorded."""
-        return ClientVersions()
 
     def _current(self) -> admin.BrokerView:
         return self._view((*self._created_topics, *INTERNAL))

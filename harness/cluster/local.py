@@ -1,11 +1,6 @@
 """A cluster whose brokers are JVM processes of this machine. It needs no root and no Docker."""
 
-import os
 import shutil
-from collections.abc import Sequence
-from contextlib import ExitStack
-from itertools import chain
-from pathlib import Path
 
 import psutil
 
@@ -13,16 +8,10 @@ from harness.cluster import PROCESS_ABILITIES
 from harness.cluster.config import broker_properties
 from harness.cluster.node import LocalBroker
 from harness.cluster.proxies import ToxiproxyServer, end_proxies
-from harness.cluster.started import REQUESTS, StartedCluster
+from harness.cluster.started import StartedCluster
 from harness.cluster.storage import format_node, new_id
 from harness.environment.jvm import broker_command
 from harness.network.proxied import ProxiedNetwork
-from harness.witness.request_log import (
-    ClientVersions,
-    ObservedClientIds,
-    parse_client_ids,
-    parse_client_versions,
-)
 from harness.witness.segment_witness import SegmentWitness
 
 
@@ -31,26 +20,6 @@ class LocalCluster(StartedCluster[LocalBroker]):
 
     abilities = PROCESS_ABILITIES
     _toxiproxy: ToxiproxyServer | None = None
-
-    def client_versions(self, endpoints: Sequence[str]) -> ClientVersions:
-        """Return the request versions that the brokers recorded on these endpoints since the last call."""
-        with ExitStack() as stack:
-            logs = [stack.enter_context(file.open("rb")) for file in self._request_logs()]
-            versions = parse_client_versions(
-                chain(*logs), {self.layout.listener_of(endpoint) for endpoint in endpoints}
-            )
-        for file in self._request_logs():
-            os.truncate(file, 0)  # a running broker continues to write to the same file
-        return versions
-
-    def client_ids(self, endpoint: str) -> ObservedClientIds:
-        """Return the client ids that the brokers recorded since the last call of `client_versions`."""
-        with ExitStack() as stack:
-            logs = [stack.enter_context(file.open("rb")) for file in self._request_logs()]
-            return parse_client_ids(chain(*logs), self.layout.listener_of(endpoint))
-
-    def _request_logs(self) -> list[Path]:
-        return list((self._folder / "brokers").glob(f"*/{REQUESTS}"))
 
     def bypasses(self) -> list[str]:
         """Describe each connection between two brokers that bypasses the proxies. There must be none."""
@@ -91,7 +60,7 @@ class LocalCluster(StartedCluster[LocalBroker]):
                 args=[config],
                 folder=scratch,
                 heap_mb=self._spec.heap_mb,
-                archive_flags=[*prepared.archive_flags, f"-Dfencepost.requests={folder / REQUESTS}"],
+                archive_flags=prepared.archive_flags,
             )
             node = LocalBroker(broker, folder, command, self.layout.harness_port(broker), self._supervisor)
             own_features = features if broker in self.layout.voters else {}
@@ -107,6 +76,4 @@ class LocalCluster(StartedCluster[LocalBroker]):
     def _end(self) -> None:
         for node in self._nodes:
             node.end()
-        for file in self._request_logs():
-            file.unlink()
         end_proxies(self._toxiproxy, self._protocol_proxy)

@@ -1,6 +1,5 @@
 """The queries of `Cluster`. Each is sent to the right broker, and repeated until a broker answers or it times out."""
 
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -15,7 +14,6 @@ from harness.common.waiting import wait_for
 from harness.model.pipeline import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicSpec
 from harness.model.vocabulary import WARM_UP
 from harness.wire.protocol import Target, WireError
-from harness.witness.request_log import LOGGER
 
 RETRY_TIMEOUT_S = 15.0  # more than an election takes
 
@@ -56,8 +54,6 @@ class ClusterQueries:
         self._brokers: Mapping[int, Target] = brokers
         self._controllers: Mapping[int, Target] = controllers
         self._is_live = is_live
-        self._lock = threading.Lock()
-        self._recording_requesters: frozenset[str] = frozenset()
 
     def controller(self) -> int:
         """Return the active controller: the node that leads the quorum in the newest epoch. Raises `WaitTimeout`."""
@@ -183,23 +179,6 @@ class ClusterQueries:
             }
 
         return retry(answer, f"the settings of {', '.join(topics)}")
-
-    def record_requests(self, on: bool, requester: str = "the run") -> None:
-        """Turn the recording of requests on or off for one requester. Raises `WireError`."""
-        with self._lock:  # the run and a fault may call it at the same time
-            self._recording_requesters = (
-                self._recording_requesters | {requester} if on else self._recording_requesters - {requester}
-            )
-            self._set_recording(bool(self._recording_requesters))
-
-    def _set_recording(self, on: bool) -> None:
-        level = "DEBUG" if on else "ERROR"  # brokers do not accept OFF; they log no request at ERROR
-        live = self._live(self._brokers)
-        brokers = {port: broker for broker, port in live.items()}
-        answers = ask_all(live, lambda port: admin.set_log_level(port, brokers[port], LOGGER, level))
-        for answer in answers.values():
-            if isinstance(answer, WireError):
-                raise answer
 
     def isolate(self, broker: int, how: Ability) -> AbstractContextManager[Callable[[], str]]:
         """Raise `FaultFailed`, because only brokers in containers can be isolated."""

@@ -26,8 +26,6 @@ from harness.wire.protocol import WireError
 from harness.witness import Witness
 from harness.witness.fetch_witness import FetchWitness
 
-REQUESTS = "requests.log"
-"""The file in a broker's folder with the requests that the broker answered while recording was on."""
 _log = logging.getLogger(__name__)
 
 

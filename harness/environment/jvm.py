@@ -13,8 +13,6 @@ from harness.environment.kafka_versions import kafka_version
 
 BROKER = "kafka.Kafka"
 STORAGE_TOOL = "kafka.tools.StorageTool"
-NO_REQUESTS = "-Dfencepost.requests=/dev/null"
-"""The default file of the request log; a later flag may set another. log4j 1 opens it at once, so it must be set."""
 LOGGING: Mapping[str, tuple[str, str]] = {
     "log4j2": ("log4j2.configurationFile", "log4j2.xml"),
     "log4j1": ("log4j.configuration", "log4j1.properties"),
@@ -69,7 +67,6 @@ def broker_command(
         str(java.executable),
         *jvm_flags(java),
         f"-Xmx{heap_mb}m",
-        NO_REQUESTS,
         *archive_flags,
         f"-Djava.io.tmpdir={folder}",
         f"-XX:ErrorFile={folder}/hs_err_%p.log",

@@ -557,16 +557,6 @@ class ReasonCode(StrEnum):
             "them, report it"
         ),
     )
-    REQUESTS_RECORDED = (
-        "requests-recorded",
-        _WARNING,
-        "A broker still logs all requests, which makes it slower.",
-        "A run logs requests to learn their versions. The broker refused to stop this logging.",
-        (
-            "do nothing if the run started the brokers, because they end with the run; otherwise reset the level of "
-            "`kafka.request.logger` on the broker that the text names"
-        ),
-    )
 
 
 CODES: Mapping[str, ReasonCode] = {code.value: code for code in ReasonCode}

@@ -289,7 +289,9 @@ class Nemesis:
     extra_needs_by_state: Mapping[str, ExtraNeeds] = field(default_factory=dict)  # by transaction state
     at: str | None = None  # the chosen step or state; with a stage: `STAGE:STEP` or `STAGE:STATE`
     least_brokers: int = 1  # with fewer, no broker can take over the role
-    discovers_ids: bool = False  # it can observe transactional ids that the pipeline does not declare
+    # What it learns from the protocol proxy about its target, which is an instance of a custom pipeline:
+    discovers_ids: bool = False  # a transactional id that the pipeline does not declare
+    discovers_members: bool = False  # its member id in its group
     # The target remains alive together with its replacement, so the run needs one more client endpoint.
     keeps_endpoint: bool = False
 

@@ -21,10 +21,13 @@ from harness.common.errors import (
 from harness.databases.backlog import Backlog, no_backlog
 from harness.databases.interface import Service
 from harness.model.pipeline import PipelineSpec
+from harness.network import Network
+from harness.network.links import client_links_by_broker
 from harness.processes.control_line import Command
 from harness.processes.program import Program
 from harness.processes.spawn import Supervisor
 from harness.processes.specs import FeederSpec, ObserverSpec
+from harness.protocol.observed_clients import ObservedClients
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.results.reasons import Reason, ReasonCode
@@ -36,7 +39,6 @@ from harness.runner.interrupt import Interrupt, InterruptPhase
 from harness.runner.nemesis import FaultContext, Nemesis, PlannedFault
 from harness.runner.processes import HARNESS_ENDPOINT, Processes, RunClock
 from harness.runner.progress_meter import ProgressMeter
-from harness.runner.request_recording import RequestRecording
 from harness.runner.run_log import RunLog
 from harness.runner.run_process import RunProcess
 from harness.runner.slow_calls import explain_kill, update_slow_calls
@@ -101,18 +103,13 @@ def perform(plan: RunPlan, resources: RunResources, run_log: RunLog, early_start
     )
     path = plan.folder / "journals" / "nemesis.jsonl"
     with Journal(path, run_log.clock.zero_ns, JournalBegan("nemesis", role="nemesis")) as journal:
-        recording = RequestRecording(resources.cluster, plan.worker_endpoints, run_log)
         errors: Sequence[BaseException] = ()
         with run_log.phase("workers"):
-            recording.begin()
             feeder = _start_all(plan, processes, run_log)
         if feeder is not None:
             with run_log.phase("faults"):
-                errors = _under_faults(
-                    plan, resources, context, journal, run_log, early_start, recording, feeder
-                )
+                errors = _under_faults(plan, resources, context, journal, run_log, early_start, feeder)
         else:
-            recording.end(last=True)
             early_start.start()
     final_state = quiesce(plan.pipeline, context, resources.ends, run_log, plan.timeouts)
     run_log.unexpected_errors += processes.unexpected_ends
@@ -120,9 +117,18 @@ def perform(plan: RunPlan, resources: RunResources, run_log: RunLog, early_start
         Reason(ReasonCode.MESSAGES_NOT_DECODED, f"no rule has seen {messages}, which passed unchanged")
         for messages in resources.cluster.network.undecoded()
     ]
+    run_log.requests = _observed_clients(resources.cluster.network, plan.worker_endpoints)
     for error in errors:
         raise error
     return final_state
+
+
+def _observed_clients(network: Network, endpoints: Sequence[str]) -> ObservedClients:
+    """Return the clients of the workers. It is empty if no fault of the run needs the protocol proxy on their links."""
+    links = [
+        link for endpoint in endpoints for link in client_links_by_broker(endpoint, network.links).values()
+    ]
+    return network.observed_clients(links) or ObservedClients()
 
 
 def _processes(plan: RunPlan, resources: RunResources, clock: RunClock) -> Processes:
@@ -181,7 +187,6 @@ def _under_faults(
     journal: Journal,
     run_log: RunLog,
     early_start: EarlyStart,
-    recording: RequestRecording,
     feeder: RunProcess,
 ) -> Sequence[BaseException]:
     """Feed inputs, inject faults and replace dead workers until the time limit is reached and every fault is healed.
@@ -220,14 +225,12 @@ def _under_faults(
             processes.replace_dead()
             update_slow_calls(context, run_log)
             run_log.compare_clocks()
-            recording.tick(time.monotonic() - start_s, processes.counts().committed)
             run_log.progress.update(meter.snapshot(tuple(injector.state.active.values())))
             if advice := meter.advice():
                 run_log.progress.say(advice)
     except PipelineFailed as error:
         run_log.add_problem(ReasonCode.PIPELINE_FAILED, str(error))
     finally:
-        recording.end(last=True)
         injector.stop()  # heals every active fault, also after an error
         churn.stop()
     for killed in processes.stop([feeder]):

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
+from harness.protocol.observed_clients import ObservedClients
 from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata, RunPhase
 from harness.results.verdict import FaultReport
 from harness.runner.processes import RunClock
 from harness.runner.progress import Progress
-from harness.witness.request_log import ClientVersions
 
 
 @dataclass
@@ -52,8 +52,8 @@ class RunLog:
     unreadable_logs: Mapping[str, str] = field(default_factory=dict)
     history_crc: int | None = None
     clock_drift_ms: float | None = None
-    # The request versions that the workers used.
-    requests: ClientVersions = field(default_factory=ClientVersions)
+    # The clients of the workers, as the protocol proxy has seen them. Empty if it is not on their links.
+    requests: ObservedClients = field(default_factory=ObservedClients)
     clients: Sequence[str] = ()  # the clients of the workers, from their journals
     # The finalized level of each feature of the cluster.
     features: Mapping[str, int] = field(default_factory=dict)

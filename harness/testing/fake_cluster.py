@@ -18,7 +18,6 @@ from harness.network.links import client_link, links_between
 from harness.runner.nemesis import FaultContext
 from harness.runner.processes import Processes
 from harness.testing.fake_network import FakeNetwork
-from harness.witness.request_log import ClientVersions, ObservedClientIds
 
 
 @dataclass
@@ -106,10 +105,6 @@ class FakeCluster:
     next_offsets: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     # By group: its members for each call of `members`. The last one repeats.
     groups: dict[str, list[tuple[str, ...] | None]] = field(default_factory=dict)
-    # By client endpoint: the ids that the brokers see in its requests.
-    observed_ids: dict[str, ObservedClientIds] = field(default_factory=dict)
-    keeps_recording: bool = False  # `record_requests(False)` raises `WaitTimeout`
-    recording: list[bool] = field(default_factory=list)  # the argument of each call of `record_requests`
     # By partition: log start, last stable offset, high watermark.
     ends: dict[TopicPartition, tuple[int, int, int]] = field(default_factory=dict)
 
@@ -214,20 +209,6 @@ class FakeCluster:
         """Return the features of a new cluster."""
         return {"metadata.version": 1, "transaction.version": 2}
 
-    def client_ids(self, endpoint: str) -> ObservedClientIds:
-        """Return the value in `observed_ids` while requests are recorded."""
-        return (
-            self.observed_ids.get(endpoint, ObservedClientIds())
-            if self.recording[-1:] == [True]
-            else ObservedClientIds()
-        )
-
-    def record_requests(self, on: bool, requester: str = "the run") -> None:
-        """Add the argument to `recording`."""
-        self.recording.append(on)
-        if not on and self.keeps_recording:
-            raise WaitTimeout("a broker to write no more", 0.0, "")
-
     @contextmanager
     def isolate(self, broker: int, how: Ability) -> Iterator[Callable[[], str]]:
         """Pause the broker until the end of the `with` block. The proof is the proof of the network."""
@@ -235,10 +216,6 @@ class FakeCluster:
         target.pause()
         yield lambda: self.network.proof
         target.resume()
-
-    def client_versions(self, endpoints: Sequence[str]) -> ClientVersions:
-        """Return the version of one request if requests were recorded."""
-        return ClientVersions({"EndTxn": [1]}, ["fake 1"]) if True in self.recording else ClientVersions()
 
 
 class NoProcesses:

@@ -22,7 +22,7 @@ from harness.runner.occupied import uses_brokers_and_workers, uses_workers
 from harness.runner.run_process import RunProcess
 from nemeses.aiming.in_transaction import GOAL, stage_of
 from nemeses.aiming.markers import describe_transaction
-from nemeses.aiming.observed_ids import IDENTIFY_TIMEOUT_S, find_transactional_id
+from nemeses.aiming.observed_ids import IDENTIFY_TIMEOUT_S, find_transactional_id, observe_client
 from nemeses.aiming.targets import worker_in_role
 from nemeses.effects.stopped import OFFSETS_ADDED, ONGOING, PREPARE_COMMIT, PREPARES_S, stop_in, stop_prepared
 
@@ -143,9 +143,14 @@ def _stop_target(
         return _stop_in_open(context, planned, member, effect) or _stop_now(member, effect)
     transactional_id = _id_of(context, member)
     if transactional_id is None:
+        why = (
+            f"the transactional id of {member.journal} is not known, because no protocol proxy is on its links"
+            if observe_client(context, member) is None
+            else f"{member.journal} sent no request with a transactional id for "
+            f"{context.scaled(IDENTIFY_TIMEOUT_S):g} s"
+        )
         effect.unmet_goals[GOAL] = (
-            f"{member.journal} sent no request with a transactional id for {context.scaled(IDENTIFY_TIMEOUT_S):g} s: "
-            "name the id in its [[stage]], or set transactions = false there if it has none"
+            f"{why}: name the id in its [[stage]], or set transactions = false there if it has none"
         )
         return False
     try:

@@ -5,6 +5,7 @@ from collections.abc import Set
 from harness.common.errors import WaitTimeout
 from harness.runner.nemesis import FaultContext
 from harness.runner.run_process import RunProcess
+from nemeses.aiming.observed_ids import observe_client
 
 STABLE_TIMEOUT_S = 75.0
 TAKE_OVER_TIMEOUT_S = 75.0
@@ -39,9 +40,12 @@ def await_gone(context: FaultContext, member: RunProcess, own_ids: Set[str], bef
         went_on = f"its group {group} went on without"
         if own_ids:
             return f"{went_on} it ({', '.join(sorted(own_ids))}), with {len(now)} members"
+        cause = (
+            ", because no protocol proxy is on its links" if observe_client(context, member) is None else ""
+        )
         return (
             f"{went_on} {', '.join(sorted(left))}, with {len(now)} members; which of them was {member.journal} "
-            "is not known, so another instance may have left instead"
+            f"is not known{cause}, so another instance may have left instead"
         )
 
     try:

@@ -28,5 +28,17 @@ def test_a_correct_pipeline_is_valid_in_every_kind_of_group(
         **group,
     )
     assert result.valid is True, result.explain()
-    protocol = "ConsumerGroupHeartbeat" if "group_protocol" in group else "JoinGroup"
-    assert protocol in result.verdict["requests"]
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: next(iter(group.values())))
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_workers_use_the_chosen_group_protocol(
+    client: str, group: dict[str, str], tmp_path: Path
+) -> None:
+    rule = fencepost.rule(
+        "Produce", "delay", delay_s=0.0
+    )  # it changes nothing, but the proxy is on the links
+    result = fencepost.run(client=client, rule=rule, time_limit=5, seed=1, store=str(tmp_path), **group)
+    assert result.valid is True, result.explain()
+    used = {"ConsumerGroupHeartbeat", "JoinGroup"} & result.verdict["requests"].keys()
+    assert used == {"ConsumerGroupHeartbeat" if "group_protocol" in group else "JoinGroup"}

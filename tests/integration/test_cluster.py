@@ -33,7 +33,14 @@ from harness.network.proxied import LinkCut, ProxiedNetwork
 from harness.processes.marks import marked_processes, start_time
 from harness.processes.spawn import Supervisor
 from harness.roles.log_start_offsets import log_start_offsets
-from tests.support.conformance.means import ENDPOINT, MOVE_TIMEOUT_S, SYNC_TIMEOUT_S, TOPIC, write_load
+from tests.support.conformance.means import (
+    DECODED_ENDPOINT,
+    ENDPOINT,
+    MOVE_TIMEOUT_S,
+    SYNC_TIMEOUT_S,
+    TOPIC,
+    write_load,
+)
 from tests.support.conformance.whole import check_cluster
 
 Make = Callable[..., LocalCluster]
@@ -51,7 +58,7 @@ def make(ready: PreparedEnvironment, tmp_path_factory: pytest.TempPathFactory) -
 
         def local(next_port: Callable[[], int] = ports.take, **spec: object) -> LocalCluster:
             folder = tmp_path_factory.mktemp("cluster")
-            wanted = ClusterSpec(endpoints=(ENDPOINT, "w0"), **spec)  # type: ignore[arg-type]
+            wanted = ClusterSpec(endpoints=(ENDPOINT, DECODED_ENDPOINT), **spec)  # type: ignore[arg-type]
             return LocalCluster(wanted, folder, ready, supervisor, next_port)
 
         yield local
@@ -60,7 +67,7 @@ def make(ready: PreparedEnvironment, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="module")
 def shared(make: Make) -> Iterator[LocalCluster]:
     """One cluster for all tests of this module. Before them, it passes the conformance suite."""
-    with conforming(make()) as cluster:
+    with conforming(make(decoded=(f"client:{DECODED_ENDPOINT}",))) as cluster:
         yield cluster
 
 

@@ -18,10 +18,11 @@ from harness.environment.kafka import versions
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.model.pipeline import TopicSpec
+from harness.network import ApplyRule
 from harness.processes.marks import marked_processes
 from harness.processes.spawn import Supervisor
 from tests.support import docker_engine
-from tests.support.conformance.means import ENDPOINT, GROUP, ClusterUser
+from tests.support.conformance.means import DECODED_ENDPOINT, ENDPOINT, GROUP, ClusterUser
 from tests.support.secured_cluster import SecuredCluster
 
 TAG = "fencepost-conformance-"
@@ -100,7 +101,8 @@ def every() -> list[Version]:
 def _own_cluster(kind: ClusterKind, kafka: str, environment: Environment) -> Iterator[OpenedCluster]:
     list_objects: Callable[[], set[str]] = docker_engine.list_fencepost_objects if kind.image else set
     before = list_objects()
-    spec = ClusterSpec(endpoints=(ENDPOINT, "w0"), kafka=kafka)
+    decoded = (f"client:{DECODED_ENDPOINT}",) if ApplyRule in kind.abilities else ()
+    spec = ClusterSpec(endpoints=(ENDPOINT, DECODED_ENDPOINT), kafka=kafka, decoded=decoded)
     context = _open(kind, spec, environment)
     cluster = context.__enter__()
 

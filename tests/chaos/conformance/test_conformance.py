@@ -10,7 +10,7 @@ import pytest
 
 from harness.network import Cut
 from tests.support.cluster_kinds import OpenedCluster, Version, every
-from tests.support.conformance import brokers, links, means, queries, requests, witness
+from tests.support.conformance import brokers, clients, links, means, queries, witness
 from tests.support.needs import skip_or_fail
 
 pytestmark = pytest.mark.timeout(900)
@@ -51,12 +51,8 @@ def test_features_and_settings_are_reported(subject: OpenedCluster) -> None:
     queries.check_features_and_settings_are_described(subject.cluster, subject.user)
 
 
-def test_requests_are_recorded_until_the_recording_ends(subject: OpenedCluster) -> None:
-    queries.check_recording_of_requests_can_be_stopped(subject.cluster, subject.user)
-
-
-def test_the_clients_of_an_endpoint_are_found_by_their_requests(subject: OpenedCluster) -> None:
-    requests.check_client_ids_of_an_endpoint_are_recorded(subject.cluster, subject.user)
+def test_the_clients_of_an_endpoint_are_known_by_their_requests(subject: OpenedCluster) -> None:
+    clients.check_clients_are_observed(subject.cluster, subject.user)
 
 
 def test_clients_connect_only_to_the_listeners_of_their_endpoint(subject: OpenedCluster) -> None:

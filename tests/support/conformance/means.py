@@ -24,6 +24,8 @@ SMALL = "small"
 WITNESSED = "seen"
 GROUP = "group"
 ENDPOINT = "feed"
+DECODED_ENDPOINT = "w0"
+"""The endpoint whose links pass through the protocol proxy, if the cluster can have it."""
 MOVE_TIMEOUT_S = 40.0  # a failover takes 6 to 9 s; a busy machine, longer
 SYNC_TIMEOUT_S = 60.0
 TIMEOUT_S = 30.0
@@ -88,9 +90,11 @@ def write_load(cluster: Cluster, user: ClusterUser = ONLY_USER) -> Iterator[Mapp
         producer.flush(30)
 
 
-def transactional_producer(cluster: Cluster, id_: str, compression: str = "none") -> Producer:
+def transactional_producer(
+    cluster: Cluster, id_: str, compression: str = "none", endpoint: str = ENDPOINT
+) -> Producer:
     """An initialised transactional producer that connects through the endpoint."""
-    settings = ProducerSettings(cluster.bootstrap_for(ENDPOINT), compression=compression)
+    settings = ProducerSettings(cluster.bootstrap_for(endpoint), compression=compression)
     producer = Producer(librdkafka.transactional_producer(settings, id_))
     producer.init_transactions(TIMEOUT_S)
     return producer
@@ -123,9 +127,11 @@ def read_partition(
     return records
 
 
-def make_consumer(cluster: Cluster, isolation: Isolation, group: str | None = None) -> Consumer:
+def make_consumer(
+    cluster: Cluster, isolation: Isolation, group: str | None = None, endpoint: str = ENDPOINT
+) -> Consumer:
     """A consumer that connects through the endpoint."""
-    settings = librdkafka.reader(cluster.bootstrap_for(ENDPOINT), "conformance", isolation)
+    settings = librdkafka.reader(cluster.bootstrap_for(endpoint), "conformance", isolation)
     return Consumer(settings | ({"group.id": group} if group else {}))
 
 

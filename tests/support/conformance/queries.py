@@ -2,10 +2,9 @@
 
 import psutil
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from harness.clients.client_properties import librdkafka_properties
 from harness.cluster import Cluster
 from harness.common.errors import EnvironmentFailure
 from harness.common.waiting import wait_for
@@ -142,30 +141,6 @@ def check_features_and_settings_are_described(cluster: Cluster, user: ClusterUse
     assert features["metadata.version"] > 0
     assert all(level > 0 for level in features.values())
     assert cluster.compacted([user.name(TOPIC)]) == {user.name(TOPIC): False}
-
-
-def check_recording_of_requests_can_be_stopped(cluster: Cluster, user: ClusterUser = ONLY_USER) -> None:
-    def send() -> None:
-        producer = Producer({"bootstrap.servers": cluster.bootstrap_for(ENDPOINT), **librdkafka_properties()})
-        producer.produce(user.name(SMALL), b"x")
-        assert producer.flush(30) == 0
-
-    cluster.record_requests(True)
-    send()
-    cluster.record_requests(False)
-    recorded = cluster.client_versions([ENDPOINT])
-    if user.shared:  # a user of a shared cluster cannot turn on the brokers' request logs
-        assert not recorded.versions
-        return
-    assert {"Produce", "Metadata", "ApiVersions"} <= set(recorded.versions)
-    assert all(len(versions) == 1 for versions in recorded.versions.values())
-    assert len(recorded.software) == 1
-    send()
-    assert not cluster.client_versions([ENDPOINT]).versions
-    cluster.record_requests(True)
-    send()
-    cluster.record_requests(False)
-    assert "Produce" in cluster.client_versions([ENDPOINT]).versions  # recording can be turned on again
 
 
 def check_clients_learn_only_their_endpoint(cluster: Cluster, user: ClusterUser = ONLY_USER) -> None:

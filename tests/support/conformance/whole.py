@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from harness.cluster import Cluster
-from tests.support.conformance import brokers, queries
+from tests.support.conformance import brokers, clients, queries
 from tests.support.conformance.means import SYNC_TIMEOUT_S, write_load
 
 
@@ -15,7 +15,7 @@ def check_cluster(make: Callable[[], AbstractContextManager[Cluster]]) -> None:
         queries.check_topics_are_in_sync_when_they_are_created(cluster)
         queries.check_coordinators_agree_with_the_brokers(cluster)
         queries.check_offsets_and_transactions_are_described(cluster)
-        queries.check_recording_of_requests_can_be_stopped(cluster)
+        clients.check_clients_are_observed(cluster)
         for check in brokers.BROKER_CHECKS:
             with write_load(cluster):
                 check(cluster)

@@ -12,6 +12,7 @@ from fencepost import registry
 from fencepost.command_line import command_line
 from fencepost.commands.options import options_from
 from fencepost.runs import planning
+from fencepost.runs.protocol_rules import decoded_links
 from fencepost.runs.shapes import apply_options
 from harness.cluster.kinds.registry import CLUSTERS
 from harness.common.errors import UsageError
@@ -22,6 +23,7 @@ from harness.model.promises import Promises
 from harness.processes.encoding import decode
 from harness.processes.specs import ClientSpec, RunSpec
 from harness.record.partitions import PartitionIds
+from harness.runner.nemesis import PlannedFault, Target
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan
@@ -243,9 +245,7 @@ def test_the_number_of_brokers_of_an_external_cluster_cannot_be_set(tmp_path: Pa
     assert "--brokers" not in command_line(stored)
 
 
-def test_a_fault_at_unknown_transactional_ids_needs_recorded_requests(
-    tmp_path: Path,
-) -> None:
+def test_a_fault_at_unknown_transactional_ids_needs_the_protocol_proxy(tmp_path: Path) -> None:
     programs = CustomPipeline(read_pipeline(tmp_path, MINIMAL.replace('"true"', '"true", "{prefix}"')))
     options = Options(nemesis=("kill-instance@ongoing",), seed=1)
     (first, *_) = planning.draw_schedule(options, programs).planned_faults
@@ -253,6 +253,34 @@ def test_a_fault_at_unknown_transactional_ids_needs_recorded_requests(
     external = replace(options, cluster="external", bootstrap="kafka:9092", permits=("workers",))
     with pytest.raises(UsageError, match="a pipeline with a transactional id"):
         planning.draw_schedule(external, programs)
+    assert planning.draw_schedule(replace(external, permits=("workers", "links")), programs).planned_faults
+
+
+@pytest.mark.parametrize(
+    ("fault", "parameters", "declared", "decoded"),
+    [
+        ("kill-instance", {}, False, ()),
+        ("kill-instance", {"prefers": "ongoing"}, False, ("client:w",)),
+        ("kill-instance", {"state": "ongoing"}, False, ("client:w",)),
+        ("kill-instance", {"state": "ongoing"}, True, ()),
+        ("pause-instance", {}, True, ("client:w",)),
+        ("kill-broker", {}, False, ()),
+        ("late-end-txn", {}, True, ("client:w",)),
+        ("late-marker", {}, True, ("peer:",)),
+        ("rule", {"links": "peer"}, True, ("peer:",)),
+    ],
+)
+def test_only_the_links_that_a_fault_needs_pass_through_the_protocol_proxy(
+    fault: str, parameters: dict[str, str], declared: bool, decoded: tuple[str, ...], tmp_path: Path
+) -> None:
+    named = MINIMAL.replace("command", 'transactional_id = "bill-{instance}"\ncommand')
+    pipeline = CustomPipeline(read_pipeline(tmp_path, named if declared else MINIMAL))
+    schedule = Schedule((PlannedFault(fault, Target("worker", "bill/bill-1"), 1.0, 1.0, parameters),))
+    options = Options(seed=1)
+    plan = planning.plan_run(options, pipeline, schedule, tmp_path)
+    assert decoded_links(options, plan.pipeline, plan.faults) == decoded
+    external = Options(cluster="external", bootstrap="kafka:9092", permits=("workers",))
+    assert decoded_links(external, plan.pipeline, plan.faults) == ()
 
 
 def test_the_seed_of_the_run_decides_on_which_messages_a_rule_acts() -> None:

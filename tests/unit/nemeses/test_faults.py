@@ -14,13 +14,13 @@ from harness.model.pipeline import TopicSpec
 from harness.model.vocabulary import WorkerStep
 from harness.network import Cut, LinkTraffic
 from harness.network.links import client_link
+from harness.protocol.observed_clients import ObservedClients
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.runner.inject import FaultInjector, InjectionState
 from harness.runner.nemesis import PlannedFault, Target
 from harness.testing.fake_cluster import FakeCluster, fault_context
 from harness.testing.fake_network import FakeMeter, FakeNetwork
-from harness.witness.request_log import ObservedClientIds
 from nemeses import pause_worker
 from nemeses.registry import NEMESES
 from tests.support.fake_run import FENCED_ZOMBIE, IDLE, WORKS, FakeRun, FakeService, Script, fake_run
@@ -55,7 +55,7 @@ def inject(run: FakeRun, *faults: str) -> InjectionState:
     """Inject and heal these faults on a run with one worker."""
     run.processes.await_ready([run.processes.start_worker("s", "s-1")])
     run.cluster.groups["g"] = [("s-1.0",)] * 3 + [("s-1.1",)]
-    run.cluster.observed_ids["w0"] = ObservedClientIds(frozenset({("g", "s-1.0")}))
+    run.cluster.network.clients["w0"] = ObservedClients(members={"g": ("s-1.0",)})
     run.cluster.next_offsets["g"] = {("in", 0): 10}  # others have committed the inputs of a zombie
     with Journal(run.folder / "journals" / "nemesis.jsonl", 0, JournalBegan("nemesis")) as journal:
         injector = FaultInjector([AIMED[fault] for fault in faults], NEMESES, run.context, journal, 0.0)

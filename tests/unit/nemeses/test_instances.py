@@ -9,13 +9,14 @@ import pytest
 
 from harness.cluster import TransactionView
 from harness.processes.program import ProgramRules
+from harness.protocol.observed_clients import ObservedClients
 from harness.runner.nemesis import (
     PlannedFault,
     Target,
 )
 from harness.runner.run_process import RunProcess
 from harness.testing.fake_cluster import FakeCluster
-from harness.witness.request_log import ObservedClientIds
+from harness.testing.fake_network import FakeNetwork
 from nemeses.aiming.in_transaction import GOAL as STATE
 from nemeses.registry import NEMESES
 from tests.support.fake_run import CUSTOM_PIPELINE, FakeRun, ShellProgram, fake_run
@@ -53,7 +54,7 @@ def test_the_fault_waits_until_the_instance_is_ready_and_its_stage_writes(
     cluster = FakeCluster(
         transactions={"s-1": [ONGOING]},
         groups={"g": [*[("a",)] * 3, ("b",)]},
-        observed_ids={"w0": ObservedClientIds(frozenset({("g", "a")}))},
+        network=FakeNetwork(clients={"w0": ObservedClients(members={"g": ("a",)})}),
     )
     with fake_run(tmp_path, late, cluster, pipeline=CUSTOM_PIPELINE, time_scale=0.1) as run:
         member = run.processes.start_worker("s", "s-1")
@@ -103,7 +104,7 @@ def test_the_replacement_is_the_target_if_the_instance_ends_before_it_is_stopped
     cluster = WritingCluster(
         transactions={"s-1": [ONGOING]},
         groups={"g": [*[("a",)] * 4, ("b",)]},
-        observed_ids={"w0": ObservedClientIds(frozenset({("g", "a")}))},
+        network=FakeNetwork(clients={"w0": ObservedClients(members={"g": ("a",)})}),
     )
     with run_instance(tmp_path, cluster) as (run, member):
         end_before_pause(run, member, monkeypatch)

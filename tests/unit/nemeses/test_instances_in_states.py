@@ -10,7 +10,7 @@ from harness.cluster import TransactionView
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.network import Cut
 from harness.network.links import peer_link
-from harness.witness.request_log import ObservedClientIds
+from harness.protocol.observed_clients import ObservedClients
 from nemeses.aiming.in_transaction import GOAL as STATE
 from nemeses.effects import stopped
 from tests.support.fake_run import CUSTOM_PIPELINE, fake_run
@@ -207,21 +207,33 @@ def test_an_instance_whose_transactional_id_is_not_known_keeps_running(tmp_path:
         effect = inject(run, "kill-instance", "ongoing")
         (reason,) = effect.unmet_goals.values()
         assert reason.startswith("s-1.0 sent no request with a transactional id for ")
-        assert run.cluster.recording == [True, False]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_says_if_no_protocol_proxy_is_on_the_links(fault: str, tmp_path: Path) -> None:
+    cluster = WritingCluster(groups={"g": [("a",)]})
+    cluster.network.decoded = False
+    with fake_run(tmp_path, RUNS_FOREVER, cluster, pipeline=WITHOUT_IDS, time_scale=0.002) as run:
+        run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+        effect = inject(run, fault, "ongoing")
+        assert not effect.acted and effect.unmet_goals[STATE] == (
+            "the transactional id of s-1.0 is not known, because no protocol proxy is on its links: name the id in "
+            "its [[stage]], or set transactions = false there if it has none"
+        )
 
 
 def test_an_unnamed_transactional_id_is_the_one_that_the_instance_used_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = {"id-of-another": "10:00:02,000", "s-1": "10:00:01,000"}
-    looks = [before, before, before | {"s-1": "10:00:03,000", "thread-2": "10:00:02,999"}]
+    before = {"id-of-another": 2_000, "s-1": 1_000}
+    looks = [before, before, before, before | {"s-1": 3_000, "thread-2": 2_999}]
     cluster = WritingCluster(
         transactions={"s-1": [ONGOING], "thread-2": [ONGOING], "id-of-another": [ONGOING]}
     )
     monkeypatch.setattr(
-        cluster,
-        "client_ids",
-        lambda endpoint: ObservedClientIds(transactional_ids=looks.pop(0) if len(looks) > 1 else looks[0]),
+        cluster.network,
+        "observed_clients",
+        lambda links: ObservedClients(transactional_ids=looks.pop(0) if len(looks) > 1 else looks[0]),
     )
     with fake_run(tmp_path, RUNS_FOREVER, cluster, pipeline=WITHOUT_IDS) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])

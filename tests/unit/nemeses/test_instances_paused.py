@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.common.errors import WaitTimeout
 from harness.network.links import client_link
 from harness.processes.child import Child
 from harness.processes.program import ProgramRules
+from harness.protocol.observed_clients import ObservedClients
 from harness.runner.nemesis import (
     PlannedFault,
     Target,
 )
-from harness.witness.request_log import ObservedClientIds
+from harness.testing.fake_network import FakeNetwork
 from nemeses.pause_worker import GOAL as ZOMBIE
 from nemeses.registry import NEMESES
 from tests.support.fake_run import ShellProgram
@@ -25,9 +25,9 @@ def cluster_with_group(*looks: Sequence[str] | None, own_id: str | None = None) 
     members = [None if look is None else tuple(look) for look in looks]
     return WritingCluster(
         groups={"g": members},
-        observed_ids={"w0": ObservedClientIds(frozenset({("g", own_id), ("another", "b")}))}
-        if own_id
-        else {},
+        network=FakeNetwork(
+            clients={"w0": ObservedClients(members={"g": (own_id,), "another": ("b",)})} if own_id else {}
+        ),
     )
 
 
@@ -43,7 +43,6 @@ def test_an_instance_is_paused_until_its_group_goes_on_without_it(tmp_path: Path
             "still runs after 0.06 s"
         )
         assert member.child.running and journal_names(run) == ["s-1.0", "s-1.1"]
-        assert cluster.recording == [True, False]
 
 
 def test_an_instance_that_sends_nothing_after_its_pause_was_no_zombie(tmp_path: Path) -> None:
@@ -83,7 +82,7 @@ def test_without_byte_counts_an_instance_that_rejoins_its_group_was_a_zombie(
     resume_child = Child.resume
 
     def resume(child: Child) -> str:
-        cluster.observed_ids["w0"] = ObservedClientIds(frozenset({("g", own_id)}))
+        cluster.network.clients["w0"] = ObservedClients(members={"g": (own_id,)})
         return resume_child(child)
 
     monkeypatch.setattr(Child, "resume", resume)
@@ -135,7 +134,7 @@ def test_another_member_that_leaves_is_no_proof(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "cluster",
     [
-        cluster_with_group("ab", "ab", "bc"),  # no broker observed its requests
+        cluster_with_group("ab", "ab", "bc"),  # it sent no request as a member
         cluster_with_group(
             "ab", "ab", "bd", "be", own_id="a"
         ),  # it had another member id when it was stopped
@@ -153,18 +152,15 @@ def test_the_earlier_members_count_if_the_group_is_not_stable_at_the_pause(tmp_p
         assert effect.acted and "without it (a), with 2 members" in effect.proof[-1]
 
 
-def test_an_instance_is_paused_even_if_no_broker_can_record_requests(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_evidence_says_so_if_no_protocol_proxy_is_on_the_links(tmp_path: Path) -> None:
     cluster = cluster_with_group("ab", "ab", "bc", own_id="a")
-
-    def refuse(on: bool, requester: str) -> None:
-        raise WaitTimeout("a broker to answer", 1.0, "nothing")
-
-    monkeypatch.setattr(cluster, "record_requests", refuse)
+    cluster.network.decoded = False
     with run_instance(tmp_path, cluster) as (run, _):
         effect = inject(run, "pause-instance")
-        assert effect.acted and "is not known, so another instance" in effect.proof[-1]
+        assert effect.acted and (
+            "which of them was s-1.0 is not known, because no protocol proxy is on its links, so another instance"
+            in effect.proof[-1]
+        )
 
 
 def test_a_zombie_that_ends_is_reported_with_its_last_output(tmp_path: Path) -> None:

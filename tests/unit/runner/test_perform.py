@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from harness.common.errors import EnvironmentFailure, FaultFailed, UsageError
 from harness.model.vocabulary import Role
 from harness.processes.spawn import Supervisor
+from harness.protocol.observed_clients import ObservedClients
 from harness.runner.final_state import DrainTimeouts, FinalState
 from harness.runner.interrupt import Interrupt
 from harness.runner.nemesis import FaultContext, PlannedFault, Target
@@ -92,26 +93,26 @@ class FakeWholeRun:
 
 
 def test_a_run_injects_faults_heals_them_and_reads_the_final_state(tmp_path: Path) -> None:
-    run = FakeWholeRun(tmp_path, faults=(KILL, CUT))
+    clients = ObservedClients(versions={"EndTxn": (1,)})
+    cluster = FakeCluster(network=FakeNetwork(clients={"w0": clients}))
+    run = FakeWholeRun(tmp_path, cluster, faults=(KILL, CUT))
     final_state = run.perform()
     assert [(report.fault, report.acted) for report in run.log.reports] == [
         ("kill-broker", True),
         ("partition", True),
     ]
     assert run.problems == [] and final_state.leaders.keys() == set(PIPELINE.topic_partitions)
-    assert run.cluster.recording == [True, False] and run.log.requests.versions == {"EndTxn": [1]}
+    assert run.log.requests == clients
     assert run.progress.lines[:3] == ["topics", "workers", "faults"]
     assert run.prepared_in == ["faults"]
     assert run.took_s >= run.limit_s
     assert (tmp_path / "journals" / "nemesis.jsonl").read_text().count("kill-broker") == 2
 
 
-def test_a_broker_that_does_not_stop_its_recording_is_a_warning(tmp_path: Path) -> None:
-    run = FakeWholeRun(tmp_path, FakeCluster(keeps_recording=True), limit_s=2.0)
+def test_clients_are_not_known_without_a_protocol_proxy(tmp_path: Path) -> None:
+    run = FakeWholeRun(tmp_path, FakeCluster(network=FakeNetwork(decoded=False)))
     run.perform()
-    assert [reason.code for reason in run.log.unexpected_errors] == ["requests-recorded"]
-    assert run.cluster.recording[0] and len(run.cluster.recording) > 2  # it was tried again
-    assert run.log.requests.versions == {"EndTxn": [1]} and run.problems == []
+    assert run.log.requests == ObservedClients() and run.problems == []
 
 
 def test_the_preparation_of_a_short_run_starts_at_once(tmp_path: Path) -> None:
