@@ -85,7 +85,7 @@ class ProtocolProxy:
 
     def release(self, order: ReleaseOrder) -> RuleStatus:
         """Deliver a request that a rule keeps. Do nothing if it was delivered. Raises `FaultFailed`."""
-        return self._ask(ProxyRequest(release=order))
+        return self._ask_about_rule(ProxyRequest(release=order))
 
     def remove(self, rule: str) -> RuleStatus:
         """Deliver the messages that a rule keeps, and forget the rule once all are answered. Raises `FaultFailed`.
