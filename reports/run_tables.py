@@ -92,7 +92,7 @@ class RunTables:
 
     @cached_property
     def protocol(self) -> ProtocolJournal:
-        """The journal of the protocol proxy: the first requests that rules changed, errors, and what was not decoded.
+        """The journal of the protocol proxy: the first requests that rules changed, and errors.
 
         Its times count from the start of the run. Without a journal it is empty. Raises `UnreadableInput`.
         """

@@ -192,7 +192,6 @@ class Connection:
         except (UnknownMessage, UndecodableMessage) as error:
             self.proxy.passed_undecoded(key, "request", self.link, error)
             record = self._record(key, version, correlation, len(raw))
-            record.undecoded = str(error)
             self.proxy.note_request(record, {})
             self._forward(raw, Outstanding(record, None, key))
             return
@@ -408,7 +407,6 @@ class Connection:
                 )
                 self.close()
                 return
-            record.undecoded = str(error)
             self.proxy.passed_undecoded(outstanding.key, "response", self.link, error)
             self._return(outstanding, raw)
             return

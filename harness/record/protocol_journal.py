@@ -23,8 +23,8 @@ _TIMES = ("seen_ns", "delivered_ns", "answered_ns", "returned_ns")
 _LISTS = ("transactional_ids", "groups", "errors", "broker_errors")
 _OUTCOMES = ("released", "answered", "lost")
 """The events that are not acts of a rule. They say what came of one."""
-_PLAIN = (b'"errors":[]', b'"rule":null', b'"undecoded":null')
-"""The line of a request has all of these if no rule acted on it, and no error and nothing undecoded was in it."""
+_PLAIN = (b'"errors":[]', b'"rule":null')
+"""The line of a request has both if no rule acted on it and no error was in it."""
 
 
 @dataclass
@@ -50,7 +50,6 @@ class RequestRecord:
     broker_errors: tuple[str, ...] | None = None  # in the broker's response, if a rule changed them
     rule: str | None = None  # the rule that acted on it
     copy_of: int | None = None  # the number of the request of which it is a duplicate
-    undecoded: str | None = None  # why it or its response passed without being decoded; None: it was decoded
 
     def __str__(self) -> str:
         """Describe it: `EndTxn of shop-1, correlation 41`."""
@@ -196,7 +195,6 @@ class ProtocolJournal:
     more: int = 0  # further requests that rules changed
     api_errors: dict[str, Counter[str]] = field(default_factory=dict)
     """By API and error: the number of responses with it that clients got. Those between brokers do not count."""
-    undecoded: Counter[str] = field(default_factory=Counter)  # messages that were not decoded, by the reason
     damaged: int = 0  # lines that cannot be read
 
     def under_way(
@@ -275,8 +273,6 @@ def _add(
             at_ns = _since(zero_ns, event["at_ns"])
             journal.changed[request.number].events.append(RuleEvent(**{**event, "at_ns": at_ns}))
         return
-    if request.undecoded is not None:
-        journal.undecoded[request.undecoded] += 1
     if request.errors and request.returned_ns is not None and not request.link.startswith("peer:"):
         journal.api_errors.setdefault(request.api, Counter()).update(request.errors)
 
@@ -285,7 +281,7 @@ def _request(body: Mapping[str, Any], zero_ns: int) -> RequestRecord:
     times = {name: None if body[name] is None else _since(zero_ns, body[name]) for name in _TIMES}
     lists = {name: tuple(map(_text, body[name])) for name in _LISTS if body[name] is not None}
     request = RequestRecord(**{**body, **times, **lists})
-    for text in (request.api, request.link, request.client_id, request.rule, request.undecoded):
+    for text in (request.api, request.link, request.client_id, request.rule):
         _text("" if text is None else text)
     return request
 

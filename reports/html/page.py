@@ -95,8 +95,6 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         over_time=Drawings(*(over_time.over_time(measured, faults, width, changed) for width in WIDTHS)),
         changed=changed,
         more_changed=len(protocol.changed) + protocol.more - len(changed),
-        undecoded=sum(protocol.undecoded.values()),
-        undecoded_because=list(protocol.undecoded)[:3],
         rows_over_time=list(_rows(measured)),
         phases=_phases(contents),
         open_ends=list(_open_ends(verdict, contents)),

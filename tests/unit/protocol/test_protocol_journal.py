@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.protocol.journal import ProxyJournal
-from harness.protocol.rules import Action, ClientConnection, ProtocolRule, Release, Selector, When
+from harness.protocol.rules import Action, ProtocolRule, Release, Selector, When
 from harness.record.protocol_journal import (
     JOURNAL,
     MAX_REQUESTS,
@@ -169,17 +169,6 @@ def test_errors_between_brokers_are_not_those_of_clients(tmp_path: Path) -> None
         journal.write_request(request)
     journal.flush()
     assert read_journal(tmp_path / JOURNAL).api_errors == {"EndTxn": {"NOT_COORDINATOR": 1}}
-
-
-def test_a_message_that_was_not_decoded_is_counted_with_the_reason(
-    proxy: ProxyUnderTest, link: LinkUnderTest
-) -> None:
-    add(proxy, Action.DROP, client=ClientConnection.STALL)
-    damaged = link.end_txn(1)[:-3]
-    link.send((len(damaged) - 4).to_bytes(4) + damaged[4:])
-    link.answer(link.response("EndTxn", 1))
-    ((reason, count),) = read(proxy).undecoded.items()
-    assert count == 1 and "EndTxnRequest, version 1, cannot be decoded" in reason
 
 
 def test_a_damaged_line_is_counted_and_the_others_are_read(tmp_path: Path) -> None:

@@ -10,14 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers.needs import NEEDS
-from harness.protocol.journal import ProxyJournal
 from harness.record.protocol_journal import JOURNAL
 from harness.results.example import Operation
 from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.results.verdict import FaultReport, IndeterminateOperations, Validity, Verdict
 from reports.html.page import _moment, draw
-from tests.support.changed_requests import end_txn, write_held_requests
+from tests.support.changed_requests import write_held_requests
 from tests.support.findings import findings_of
 from tests.support.synthetic_store import (
     FAULTS,
@@ -403,18 +402,6 @@ def test_a_finding_mentions_the_held_request_of_its_transactional_id(tmp_path: P
         "at 4.414 s delivered to broker 2 when AddOffsetsToTxn request 16 was seen; at 4.420 s answered NONE"
     )
     assert html.count('class="bar rule"') == 2  # in two widths
-
-
-def test_messages_that_were_not_decoded_are_a_warning(tmp_path: Path) -> None:
-    verdict = make_verdict(Validity.VALID)
-    folder = write_store(tmp_path / "run", verdict)
-    journal = ProxyJournal(folder / JOURNAL)
-    for number in (1, 2):
-        journal.write_request(end_txn(number, 1.0, undecoded=f"version 99 of EndTxn {HOSTILE}"))
-    journal.flush()
-    write_held_requests(folder, "shop-2", first=3)
-    html = draw(folder, verdict)
-    assert "2 messages could not be decoded by the protocol proxy" in html and "<img" not in html
 
 
 def test_a_damaged_journal_of_the_proxy_is_noted(tmp_path: Path) -> None:
