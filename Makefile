@@ -96,6 +96,7 @@ else
 	@$(BIN)/python -m benchmarks.run
 	@$(BIN)/python -m benchmarks.verdicts
 	@$(BIN)/python -m benchmarks.scale 1m 10m
+	@$(BIN)/python -m benchmarks.protocol_proxy
 endif
 
 # Measure the check of many stored runs: make bench-many RUNS="store/shop/TIME ..." COUNT=1000

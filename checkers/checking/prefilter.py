@@ -10,10 +10,7 @@ and without the selection, on two cores, with a run of 30 s.
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import or_
 
 from checkers.checker import Checker
 from checkers.checking.facts import FACT_TABLES, facts_query
@@ -67,9 +64,10 @@ def count_and_select(t: Tables, checkers: Sequence[Checker]) -> tuple[Tally, Sel
 def _tallied(t: Tables, conditions: Mapping[str, Mapping[str, str]]) -> Tally:
     """Count the facts and the rows for which each of the wanted conditions holds."""
     parts = [_counted(t, table, conditions.get(table, {})) for table in sorted({*FACT_TABLES, *conditions})]
-    with ThreadPoolExecutor(thread_name_prefix="tally") as pool:
-        groups = [parts[first : first + PER_QUERY] for first in range(0, len(parts), PER_QUERY)]
-        return reduce(or_, pool.map(tally, groups))
+    counts = tally(parts[:PER_QUERY])
+    for first in range(PER_QUERY, len(parts), PER_QUERY):
+        counts |= tally(parts[first : first + PER_QUERY])
+    return counts
 
 
 def _counted(t: Tables, table: str, conditions: Mapping[str, str]) -> TableQuery:
