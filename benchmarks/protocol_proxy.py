@@ -155,7 +155,7 @@ def consume(bootstrap: str, begin: int, megabytes: int) -> float:
 
 
 def transactional(bootstrap: str) -> Producer:
-    """Return a producer with a transactional id of its own."""
+    """Return a transactional producer with a new transactional id."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": uuid4().hex, "linger.ms": 0})
     producer.init_transactions(TIMEOUT_S)
     return producer

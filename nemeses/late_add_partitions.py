@@ -1,8 +1,8 @@
 """late-add-partitions: hold an AddPartitionsToTxn request until a second after the end of its transaction.
 
 The client's retry adds the partitions. If the producer is idle when the old request arrives, the request begins a
-transaction that nobody ends. The coordinator aborts it after its time-out and raises the epoch of the producer, so the
-producer is fenced though it has no rival. A request that arrived earlier would be refused: until the markers are
+transaction that no client ends. The coordinator aborts it after its time-out and raises the epoch of the producer, so
+the producer is fenced though it has no rival. A request that arrived earlier would be refused: until the markers are
 written, the coordinator answers CONCURRENT_TRANSACTIONS. The Java client sends no such request with
 transaction.version 2.
 """

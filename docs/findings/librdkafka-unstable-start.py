@@ -85,11 +85,11 @@ for offset in (5, 7):
 first = Member(1)
 assert await_true(lambda: first.assignments > 0), "the first member got no partitions"
 second = Member(2)
-await_true(lambda: first.assignments > 1 and second.assignments > 0)
+assert await_true(lambda: first.assignments > 1 and second.assignments > 0), "the group did not rebalance"
 await_true(lambda: bool(Member.first_offsets), 10)
 print(f"the transaction is still open; read so far: {Member.first_offsets or 'nothing'}")
 owner.commit_transaction(30)
-await_true(lambda: len(Member.first_offsets) == 2)
+assert await_true(lambda: len(Member.first_offsets) == 2), f"partitions that were read: {[*Member.first_offsets]}"
 Member.ending.set()
 first.join()
 second.join()

@@ -5,7 +5,7 @@ import sys
 import click
 
 from fencepost.commands import options as cli_options
-from fencepost.known_bugs.known_bug import BugCounts, BugRuns, KnownBug, load, measure, names
+from fencepost.known_bugs.known_bug import SEED, BugCounts, BugRuns, KnownBug, load, measure, names
 from fencepost.sharing.process import shared_spark
 from harness.common.errors import ExitStatus
 
@@ -20,7 +20,7 @@ from harness.common.errors import ExitStatus
     "--seed",
     metavar="VALUE",
     type=click.IntRange(0, 2**63 - 1001),
-    default=1,
+    default=SEED,
     help="the seed of the first run; each repetition has the next one  [default: 1]",
 )
 @cli_options.option_flags("store")

@@ -79,7 +79,7 @@ def decoded_links(
 
 
 def _discovers(fault: PlannedFault, nemesis: Nemesis, pipeline: PipelineSpec) -> bool:
-    """Whether a fault learns the ids of its target from the protocol proxy."""
+    """Return whether a fault learns the ids of its target from the protocol proxy."""
     in_transaction = fault.state is not None or fault.preferred_state is not None
     without_ids = {stage.name for stage in pipeline.stages if stage.has_unknown_ids}
     return nemesis.discovers_members or (

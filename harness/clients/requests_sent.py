@@ -27,7 +27,7 @@ _BETWEEN_BROKERS = frozenset({"WriteTxnMarkers"})
 
 @dataclass(frozen=True)
 class Sender:
-    """What sends the requests on a link, as far as it is known before the run."""
+    """The sender of the requests on a link, as far as it is known before the run."""
 
     client: str  # librdkafka, java; of a broker: broker
     transaction_version: int | None = None  # of the cluster; None: not known

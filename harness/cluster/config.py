@@ -187,17 +187,7 @@ def lay_out(
         link: Proxy(proxy_name(link), next_port(), listeners[upstream], hosts.bind, hosts.of(upstream[0]))
         for link, upstream in upstreams.items()
     }
-    protocol_links: list[ProxyLink] = []
-    behind: list[Proxy] = []
-    for link, proxy in links.items():
-        if link.startswith(tuple(decoded)) and not link.endswith(":ctl"):
-            port, dialed = next_port(), proxy.upstream_port
-            if hosts.machine != HOST:
-                # A published port of a broker would be another way to it, which faults on its network do not affect.
-                behind.append(replace(proxy, name=f"{proxy.name}.behind", listen_port=next_port()))
-                dialed = behind[-1].listen_port
-            protocol_links.append(ProxyLink(link, port, (HOST, dialed)))
-            links[link] = replace(proxy, upstream_host=hosts.machine, upstream_port=port)
+    protocol_links, behind = _through_protocol_proxy(links, decoded, hosts, next_port)
     return PortLayout(
         ids,
         voters,
@@ -209,6 +199,27 @@ def lay_out(
         protocol_links=tuple(protocol_links),
         behind=tuple(behind),
     )
+
+
+def _through_protocol_proxy(
+    links: dict[str, Proxy], decoded: Collection[str], hosts: Hosts, next_port: Callable[[], int]
+) -> tuple[list[ProxyLink], list[Proxy]]:
+    """Let the decoded links lead to the protocol proxy, in place.
+
+    Returns the links of the protocol proxy, and the proxies through which it dials brokers in containers.
+    """
+    protocol_links: list[ProxyLink] = []
+    behind: list[Proxy] = []
+    for link, proxy in links.items():
+        if link.startswith(tuple(decoded)) and not link.endswith(":ctl"):
+            port, dialed = next_port(), proxy.upstream_port
+            if hosts.machine != HOST:
+                # A published port of a broker would be another way to it, which faults on its network do not affect.
+                behind.append(replace(proxy, name=f"{proxy.name}.behind", listen_port=next_port()))
+                dialed = behind[-1].listen_port
+            protocol_links.append(ProxyLink(link, port, (HOST, dialed)))
+            links[link] = replace(proxy, upstream_host=hosts.machine, upstream_port=port)
+    return protocol_links, behind
 
 
 def count_ports(brokers: int, endpoints: int, decoded: Collection[str] = ()) -> int:

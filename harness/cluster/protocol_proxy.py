@@ -19,13 +19,13 @@ from harness.protocol.addresses import HOST
 from harness.protocol.observed_clients import ObservedClients
 from harness.protocol.proxy import LISTENING, ProxyLink, ProxySpec
 from harness.protocol.rules import ProtocolRule
-from harness.protocol.state import ProxyRequest, ReleaseOrder, RuleStatus
+from harness.protocol.state import ProxyRequest, ReleaseOrder, RuleStatus, UndecodedMessages
 from harness.record.protocol_journal import JOURNAL
 
 PROGRAM = "harness.protocol.proxy"
 START_TIMEOUT_S = 30.0
 REPLY_TIMEOUT_S = 5.0
-Reply = TypeVar("Reply", RuleStatus, ObservedClients)
+Reply = TypeVar("Reply", RuleStatus, ObservedClients, UndecodedMessages)
 
 
 class ProtocolProxy:
@@ -109,7 +109,7 @@ class ProtocolProxy:
 
     def undecoded(self) -> tuple[str, ...]:
         """Return which messages passed unchanged because they cannot be decoded, in words. Raises `FaultFailed`."""
-        return self._ask(ProxyRequest(), RuleStatus).words
+        return self._ask(ProxyRequest(undecoded=True), UndecodedMessages).words
 
     def end(self) -> None:
         """Kill the process. Raises `EnvironmentFailure` if it does not end."""

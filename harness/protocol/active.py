@@ -5,10 +5,8 @@ from random import Random
 from typing import Protocol
 
 from harness.protocol.journal import ProxyJournal, now_ns
-from harness.protocol.rules import Action, Frame, ProtocolRule
+from harness.protocol.rules import KEEPING, Action, Frame, ProtocolRule
 from harness.record.protocol_journal import RequestRecord, RuleEvent
-
-_KEEPS = frozenset({Action.HOLD, Action.DUPLICATE, Action.SWAP})
 
 
 class Deliverable(Protocol):
@@ -44,7 +42,7 @@ class Kept:
 
     @property
     def missed(self) -> str:
-        """What of its release was not seen, in words that follow "it was delivered at the heal". Empty: nothing."""
+        """Which message of its release was not seen, to follow "it was delivered at the heal". Empty: all were."""
         after = self.rule.rule.release.after
         if self.steps == len(after):
             return ""
@@ -129,7 +127,7 @@ class ActiveRule:
         A message that was kept counts after it was delivered, and a request only after the broker has answered it. A
         swap counts only if another message has passed before.
         """
-        if self.rule.action in _KEEPS:
+        if self.rule.action in KEEPING:
             return sum(kept.answered and (kept.changed_places or not self.swaps) for kept in self.kept)
         return len({event.request for event in self.events})
 

@@ -1,4 +1,4 @@
-"""What the requests on a link say about its clients: client ids, group members, transactional ids and versions."""
+"""The clients on a link, as their requests describe them: client ids, group members, transactional ids, versions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -177,8 +177,7 @@ async def _answer(proxy: ProxyState, control: socket.socket) -> None:
     """Answer messages until the run closes the socket. Then the process ends."""
     reader, writer = await asyncio.open_connection(sock=control)
     while line := await reader.readline():
-        request = decode(ProxyRequest, line)
-        reply = proxy.answer(request) if request.clients is None else proxy.observed_clients(request.clients)
+        reply = proxy.answer(decode(ProxyRequest, line))
         proxy.journal.flush()
         writer.write(orjson.dumps(reply) + b"\n")
         await writer.drain()

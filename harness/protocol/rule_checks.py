@@ -105,7 +105,7 @@ def _require_value(message: MessageSchema, path: str, value: Scalar, *, changes:
     key = f"{'set' if changes else 'fields'}.{path}"
     if field.is_struct:
         raise UsageError(
-            f"{key}: {path} has fields of its own; write one of them: {key}.{field.fields[0].name}"
+            f"{key}: {path} is a structure; write one of its fields: {key}.{field.fields[0].name}"
         )
     if changes and field.is_array:
         raise UsageError(f"{key}: {path} is a list, which a rule cannot change; choose another field")

@@ -15,21 +15,29 @@ from typing import Any
 from harness.common.errors import UsageError
 from harness.common.names import on_one_line
 from harness.protocol.rule_checks import require_possible_error, unknown_name
-from harness.protocol.rules import Action, ClientConnection, ProtocolRule, Release, Scalar, Selector, When
+from harness.protocol.rules import (
+    KEEPING,
+    Action,
+    ClientConnection,
+    ProtocolRule,
+    Release,
+    Scalar,
+    Selector,
+    When,
+)
 from harness.witness.transaction_log import STATES
 
 Table = Mapping[str, str | int | float]
 _WHO = ("client_id", "transactional_id", "group")
 _PARENTS = {"who": "", "fields": "fields.", "set": "set.", "release": "release."}
 _NEEDED = {Action.DELAY: "delay_s", Action.ERROR: "error", Action.EDIT: "set"}
-_KEEPS = (Action.HOLD, Action.DUPLICATE, Action.SWAP)
 _ONLY_FOR = {
     "delay_s": (Action.DELAY,),
     "error": (Action.ERROR,),
     "set": (Action.EDIT,),
     "when": (Action.ERROR, Action.CLOSE),
     "client": (Action.HOLD, Action.DROP),
-    "release": _KEEPS,
+    "release": KEEPING,
 }
 """By name, or by the part of it before the dot: the actions that regard it."""
 _OF_REQUESTS = frozenset({Action.DUPLICATE, Action.SWAP})

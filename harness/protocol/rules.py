@@ -32,6 +32,10 @@ class Action(StrEnum):
     EDIT = "edit"  # change fields
 
 
+KEEPING = (Action.HOLD, Action.DUPLICATE, Action.SWAP)
+"""The actions that keep a message until its release."""
+
+
 class ClientConnection(StrEnum):
     """What a client sees while its request is held or after it was dropped."""
 

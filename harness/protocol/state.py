@@ -53,22 +53,19 @@ class ReleaseOrder:
 
 @dataclass(frozen=True)
 class ProxyRequest:
-    """A message of the run to the proxy. At most one field is set.
-
-    The reply to a message without a field has in `words` which messages passed unchanged, because they cannot be
-    decoded.
-    """
+    """A message of the run to the proxy. Exactly one field is set."""
 
     add: ProtocolRule | None = None
     release: ReleaseOrder | None = None
     remove: str | None = None  # the name of a rule: deliver what it keeps, and forget it
     status: str | None = None  # the name of a rule
     clients: tuple[str, ...] | None = None  # links; the reply is an `ObservedClients`
+    undecoded: bool = False  # the reply is an `UndecodedMessages`
 
 
 @dataclass(frozen=True)
 class RuleStatus:
-    """What a rule has done so far, in the reply to each message but `clients`."""
+    """The acts of a rule so far. It is the reply to each message about a rule."""
 
     matched: int = 0
     acted: int = 0
@@ -77,6 +74,13 @@ class RuleStatus:
     words: tuple[str, ...] = ()  # what it did, in order
     error: str = ""
     await_states: tuple[HeldRequest, ...] = ()  # the requests that the run must release
+
+
+@dataclass(frozen=True)
+class UndecodedMessages:
+    """The messages that passed unchanged because they cannot be decoded."""
+
+    words: tuple[str, ...]
 
 
 @dataclass
@@ -132,10 +136,13 @@ class ProxyState:
         self._undecoded[words] += 1
 
     @property
-    def undecoded(self) -> tuple[str, ...]:
-        """Which messages passed unchanged because they cannot be decoded, in words."""
-        return tuple(
-            f"{count} {words} ({self._undecoded_because[words]})" for words, count in self._undecoded.items()
+    def undecoded(self) -> UndecodedMessages:
+        """The messages that passed unchanged because they cannot be decoded."""
+        return UndecodedMessages(
+            tuple(
+                f"{count} {words} ({self._undecoded_because[words]})"
+                for words, count in self._undecoded.items()
+            )
         )
 
     # Clients
@@ -177,8 +184,14 @@ class ProxyState:
         kept.rule.note("released", kept.request, f"{kept.request} was delivered {reason}", reason)
         kept.message.deliver()
 
-    def answer(self, request: ProxyRequest) -> RuleStatus:
-        """Carry out a message of the run, other than `clients`."""
+    def answer(self, request: ProxyRequest) -> RuleStatus | ObservedClients | UndecodedMessages:
+        """Carry out a message of the run."""
+        if request.clients is not None:
+            return self.observed_clients(request.clients)
+        return self.undecoded if request.undecoded else self.answer_about_rule(request)
+
+    def answer_about_rule(self, request: ProxyRequest) -> RuleStatus:
+        """Carry out a message about a rule."""
         if request.add is not None:
             self.rules[request.add.name] = ActiveRule(request.add, self.journal)
             self._choose_decoded()
@@ -186,8 +199,6 @@ class ProxyState:
         own = request.add.name if request.add else order.rule if order else None
         name = own or request.remove or request.status
         active = self.rules.get(name or "")
-        if name is None:
-            return RuleStatus(words=self.undecoded)
         if active is None:
             return RuleStatus(error=f"there is no rule {name}")
         if order is not None:

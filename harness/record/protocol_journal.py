@@ -122,7 +122,7 @@ class ChangedRequest:
 
     @property
     def action(self) -> str:
-        """What the rule did: `held by late-end-txn`."""
+        """The acts of the rule: `held by late-end-txn`."""
         own = [event.event for event in self.events if event.event not in _OUTCOMES]
         return self._by_rule(", ".join(own) or ("made" if self.request.copy_of is not None else "answered"))
 
@@ -243,11 +243,14 @@ def read_journal(
 
 
 def read_requests(path: Path, start: int) -> Iterator[RequestRecord]:
-    """Yield the requests whose lines are in a journal behind this number of bytes."""
+    """Yield the requests whose lines are in a journal behind this number of bytes.
+
+    The proxy may be writing the last line, so a line without its end does not count.
+    """
     with path.open("rb") as file:
         file.seek(start)
         for line in file:
-            if (body := orjson.loads(line).get("request")) is not None:
+            if line.endswith(b"\n") and (body := orjson.loads(line).get("request")) is not None:
                 yield _request(body, 0)
 
 

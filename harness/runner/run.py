@@ -237,16 +237,20 @@ def _under_faults(
         run_log.evidence_problems.append(explain_kill(killed, context, run_log))
     if not prepared:
         early_start.start()
-    injection_state = injector.state
-    run_log.reports += injection_state.reports
-    run_log.unmet_goals |= injection_state.unmet_goals
+    run_log.reports += injector.state.reports
+    run_log.unmet_goals |= injector.state.unmet_goals
+    _note_churn(plan, churn, run_log)
+    return (*injector.state.errors, *churn.errors)
+
+
+def _note_churn(plan: RunPlan, churn: Churn, run_log: RunLog) -> None:
+    """Note which workers joined and left, and whether partitions moved because of it."""
     run_log.churn = read_membership_changes(plan.folder, churn.reports)
     if plan.churn and not any(change.partitions for change in run_log.churn):
         run_log.unmet_goals["churn"] = (
             "no partition moved while workers joined and left; use a longer --time-limit or "
             "more partitions (--set partitions)"
         )
-    return (*injection_state.errors, *churn.errors)
 
 
 def _require_fed(feeder: RunProcess) -> None:

@@ -18,7 +18,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return fencepost.run(
         nemesis=["late-end-txn", "stale-coordinator"],
         rule=[
-            "api=EndTxn,transactional_id=nobody,action=drop",
+            "api=EndTxn,transactional_id=unknown-id,action=drop",
             "api=AddOffsetsToTxn,action=error,error=NOT_COORDINATOR",
         ],
         time_limit=24,
@@ -54,7 +54,7 @@ def test_a_broker_that_is_not_the_coordinator_refuses_a_client_that_was_sent_the
 def test_a_rule_that_matches_nothing_did_not_act(result: Result) -> None:
     reports = faults_of(result)
     assert reports["rule AddOffsetsToTxn requests"]["acted"]
-    report = reports["rule EndTxn requests of nobody"]
+    report = reports["rule EndTxn requests of unknown-id"]
     assert not report["acted"] and "none was seen" in report["evidence"]
     assert "fault-did-not-act" in result.reasons
 

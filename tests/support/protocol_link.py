@@ -76,14 +76,14 @@ class ProxyUnderTest:
             action()
 
     def add(self, rule: ProtocolRule) -> None:
-        self.state.answer(ProxyRequest(add=rule))
+        self.state.answer_about_rule(ProxyRequest(add=rule))
         self.events = self.state.rules[rule.name].events
 
     def status(self, rule: str = "r") -> RuleStatus:
-        return self.state.answer(ProxyRequest(status=rule))
+        return self.state.answer_about_rule(ProxyRequest(status=rule))
 
     def heal(self, rule: str = "r") -> RuleStatus:
-        return self.state.answer(ProxyRequest(remove=rule))
+        return self.state.answer_about_rule(ProxyRequest(remove=rule))
 
     def link(self, name: str = "") -> "LinkUnderTest":
         self._links += 1
@@ -112,10 +112,10 @@ class ProxyProcess:
         return self._answer(ProxyRequest(remove=rule))
 
     def undecoded(self) -> tuple[str, ...]:
-        return self._answer(ProxyRequest()).words
+        return self._proxy.state.undecoded.words
 
     def _answer(self, request: ProxyRequest) -> RuleStatus:
-        status = self._proxy.state.answer(request)
+        status = self._proxy.state.answer_about_rule(request)
         self._proxy.state.journal.flush()
         return status
 

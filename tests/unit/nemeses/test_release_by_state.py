@@ -100,7 +100,10 @@ def test_an_order_of_the_run_delivers_only_the_request_that_it_names(tmp_path: P
         link.send(link.end_txn(1, own_id=own_id))
     first, second = proxy.status().await_states
     assert (first.transactional_id, second.transactional_id) == ("a", "b")
-    status = proxy.state.answer(ProxyRequest(release=ReleaseOrder("r", second.number, "now")))
+    status = proxy.state.answer_about_rule(ProxyRequest(release=ReleaseOrder("r", second.number, "now")))
     assert not links[0].broker.take() and links[1].broker.take() == [links[1].end_txn(1, own_id="b")]
     assert status.await_states == (first,)
-    assert proxy.state.answer(ProxyRequest(release=ReleaseOrder("x", 1, "now"))).error == "there is no rule x"
+    assert (
+        proxy.state.answer_about_rule(ProxyRequest(release=ReleaseOrder("x", 1, "now"))).error
+        == "there is no rule x"
+    )

@@ -336,8 +336,8 @@ def test_messages_that_cannot_be_decoded_are_counted_and_named(tmp_path: Path) -
     link = proxy.link()
     link.send(cut_short(link.end_txn(1), 3) + cut_short(link.end_txn(2), 3) + link.end_txn(3))
     link.answer(cut_short(link.response("EndTxn", 1), 1))
-    assert Counter(words.partition(" (")[0] for words in proxy.state.undecoded) == {
+    assert Counter(words.partition(" (")[0] for words in proxy.state.undecoded.words) == {
         "2 EndTxn requests on client:w1->1": 1,
         "1 EndTxn responses on client:w1->1": 1,
     }
-    assert "EndTxnRequest, version 1, cannot be decoded: it is too short" in proxy.state.undecoded[0]
+    assert "EndTxnRequest, version 1, cannot be decoded: it is too short" in proxy.state.undecoded.words[0]

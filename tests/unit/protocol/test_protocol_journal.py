@@ -13,6 +13,7 @@ from harness.record.protocol_journal import (
     ProtocolJournal,
     RuleEvent,
     read_journal,
+    read_requests,
 )
 from tests.support.changed_requests import ZERO_NS, at, end_txn, write_held_requests
 from tests.support.protocol_link import LinkUnderTest, ProxyUnderTest
@@ -222,3 +223,13 @@ def test_a_rule_without_a_number_keeps_its_name() -> None:
         end_txn(1, 1.0, rule="slow-response"), [RuleEvent("slow-response", "held", 0, 1, "")]
     )
     assert changed.rule == "slow-response"
+
+
+def test_a_line_that_is_still_being_written_is_not_read(tmp_path: Path) -> None:
+    journal = ProxyJournal(tmp_path / JOURNAL)
+    for number in (1, 2):
+        journal.write_request(end_txn(number, 1.0))
+    journal.flush()
+    whole = (tmp_path / JOURNAL).read_bytes()
+    (tmp_path / JOURNAL).write_bytes(whole[:-9])
+    assert [request.number for request in read_requests(tmp_path / JOURNAL, 0)] == [1]

@@ -118,7 +118,7 @@ def test_a_file_and_the_command_line_give_the_same_rule(tmp_path: Path, schemas:
         ("api=EndTxn,action=edit,set.TransactionalId=true", "set.TransactionalId is True; write a text"),
         (
             "api=Produce,action=drop,fields.TopicData=out",
-            "TopicData has fields of its own; write one of them: fields.TopicData.Name",
+            "TopicData is a structure; write one of its fields: fields.TopicData.Name",
         ),
         (
             "api=Produce,action=edit,set.TopicData.PartitionData.Records=x",
