@@ -1,25 +1,27 @@
 """Console output about a run, an external history, or a bench."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.history_files.schema import KNOWN
-from harness.results.verdict import AnomalyFindings, Validity, Verdict, checks_without_evidence
+from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict, checks_without_evidence
 from harness.results.wording import join_words, plural, printable
 from reports.findings_text import describe_count, describe_permitted, first_example_sentence
+from reports.liveness_text import describe_recovery
 from reports.summary import causes_first
 from reports.trace.commands import trace_commands
 
 WORDS = {Validity.VALID: "valid", Validity.INVALID: "INVALID", Validity.UNKNOWN: "unknown"}
 MOST_WARNINGS = 5
+MOST_FAULTS = 10
 MOST_CHARACTERS = 600
 """The longest example of an external history to print. `verdict.json` holds the whole example."""
 
 
 def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
-    """Return the last lines of a run: each anomaly with its first example, what is unknown or not exercised, the
-    verdict, its reason, the report, and the command that repeats the run.
+    """Return the last lines of a run: each anomaly with its first example, what is unknown or not exercised, how the
+    pipeline recovered from each fault, the verdict, its reason, the report, and the command that repeats the run.
     """
     lines = []
     for anomaly, findings in causes_first(verdict.anomalies):
@@ -46,11 +48,21 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
         lines.append(f"  {'; '.join(filter(None, gaps))} (the report says why)")
     return [
         *lines,
+        *_recoveries(verdict.faults),
         f"verdict  {WORDS[verdict.valid]}",
         f"reason   {printable(verdict.summary, 400)}",
         f"report   {folder / 'report.html'}",
         f"repeat   {printable(command, 4000)}",
     ]
+
+
+def _recoveries(faults: Sequence[FaultReport]) -> Iterator[str]:
+    """Yield for each fault a line such as `kill-broker: commits again after 1.2 s, longest gap 3.4 s, ...`."""
+    recoveries = [(fault.fault, words) for fault in faults if (words := describe_recovery(fault.liveness))]
+    for name, words in recoveries[:MOST_FAULTS]:
+        yield f"  {printable(name, 60)}: {words}"
+    if len(recoveries) > MOST_FAULTS:
+        yield f"  {plural(len(recoveries) - MOST_FAULTS, 'more fault')} in the report"
 
 
 def _first_trace(verdict: Verdict, folder: Path) -> str:

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict
 from harness.results.wording import printable
 from reports.findings_text import describe_count, example_sentences
+from reports.liveness_text import describe_recovery
 
 MOST_EXAMPLES = 10
 Case = ElementTree.Element
@@ -100,9 +101,14 @@ def _examples(check: str, findings: AnomalyFindings) -> Iterator[str]:
 
 def _fault_case(case: Case, fault: FaultReport) -> None:
     if fault.acted:
-        _add(case, "system-out", None, fault.evidence)
+        _add(case, "system-out", None, "\n".join(filter(None, [fault.evidence, _recovery(fault)])))
     else:
         _add(case, "error", "the fault did not act", fault.evidence, kind="did-not-act")
+
+
+def _recovery(fault: FaultReport) -> str:
+    recovery = describe_recovery(fault.liveness)
+    return f"recovery: {recovery}" if recovery else ""
 
 
 def _add(case: Case, tag: str, message: str | None, text: str = "", kind: str = "") -> None:

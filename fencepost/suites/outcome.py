@@ -72,6 +72,7 @@ def with_verdict(cell: Cell, result: Verdict | FencepostError, failures: ListedF
         remedy=remedy,
         codes=tuple(sorted({f"{reason.code} {reason.subject}".strip() for reason in unknown})),
         faults=_acted(result.faults, result.not_exercised),
+        gaps_s=_longest_gaps(result.faults),
         not_exercised=dict(result.not_exercised),
     )
 
@@ -122,3 +123,13 @@ def _acted(faults: Iterable[FaultReport], not_exercised: Mapping[str, str]) -> d
     for fault in faults:
         acted[fault.fault] += fault.acted
     return dict(sorted(acted.items()))
+
+
+def _longest_gaps(faults: Iterable[FaultReport]) -> dict[str, float]:
+    """By fault, the longest time without a commit, in seconds. Faults for which it is not known are left out."""
+    gaps_s: dict[str, float] = {}
+    for fault in faults:
+        gap_s = fault.liveness.longest_gap_s if fault.liveness else None
+        if gap_s is not None:
+            gaps_s[fault.fault] = max(gap_s, gaps_s.get(fault.fault, 0.0))
+    return gaps_s

@@ -60,7 +60,7 @@ class RunMetadata:
         """Write the file atomically."""
         part = path.with_suffix(".part")
         reasons = {name: [reason.as_json() for reason in getattr(self, name)] for name in _REASON_FIELDS}
-        body = asdict(self) | reasons
+        body = asdict(self) | reasons | {"faults": [fault.as_json() for fault in self.faults]}
         part.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n")
         part.replace(path)
 

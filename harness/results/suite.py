@@ -98,6 +98,9 @@ class Cell:
     remedy: str = ""  # what to do about the first reason of an unknown run, or about a missed defect
     codes: Sequence[str] = ()  # reason codes of an unknown run with their subjects, sorted
     faults: Mapping[str, int] = field(default_factory=dict)  # how often each fault acted, which may be 0
+    gaps_s: Mapping[str, float] = field(
+        default_factory=dict
+    )  # by fault, the longest time without a commit, in seconds; without faults for which it is not known
     not_exercised: Mapping[str, str] = field(default_factory=dict)  # by goal or fault: why it did not occur
     run: str | None = None  # the run folder, relative to the folder of the suite
     started: str | None = None  # UTC
@@ -111,7 +114,7 @@ class Cell:
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "Cell":
         """Read what `asdict` returned. Raises TypeError, ValueError or KeyError."""
-        values = _fields_from(cls, body)
+        values = _fields_from(cls, {"gaps_s": {}, **body})  # suites of earlier versions have no gaps
         if not _is_seconds(values["options"].get("time-limit", 0)):
             raise TypeError(
                 f"time-limit of a cell is a number of seconds, not {values['options']['time-limit']!r}"
@@ -212,6 +215,7 @@ _TYPE_CHECKS: Mapping[Any, Callable[[Any], bool]] = {
     float | None: lambda value: value is None or _is_seconds(value),
     Mapping[str, Any]: lambda value: isinstance(value, Mapping),
     Mapping[str, str]: lambda value: isinstance(value, Mapping),
+    Mapping[str, float]: lambda value: isinstance(value, Mapping) and all(map(_is_seconds, value.values())),
     Mapping[str, int]: lambda value: (
         isinstance(value, Mapping) and all(type(count) is int for count in value.values())
     ),

@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.common.errors import ExitStatus, UnreadableInput
 from harness.results.example import Example, Operation
+from harness.results.liveness import Liveness
 from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import Reason
 
@@ -122,11 +123,14 @@ class FaultReport:
     details: Mapping[str, str] = field(default_factory=dict)
     """The target, by kind: `broker`, `worker` (its journal), `step`, `transactional_id`, `state`, `group` or
     `partition`."""
+    liveness: Liveness | None = None
+    """How long the fault hurt. It is computed with the verdict. None in metadata.json, and if the fault did not act."""
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "FaultReport":
         """Read what `as_json` returned. Raises TypeError."""
-        report = cls(**body)
+        liveness = body.get("liveness")
+        report = cls(**{**body, "liveness": None if liveness is None else Liveness.from_json(liveness)})
         details: Iterable[tuple[object, object]] = (
             report.details.items() if isinstance(report.details, Mapping) else [(None, None)]
         )
@@ -146,6 +150,7 @@ class FaultReport:
             "evidence": self.evidence,
             "struck": self.struck,
             **({"details": dict(self.details)} if self.details else {}),
+            **({"liveness": self.liveness.as_json()} if self.liveness else {}),
         }
 
 

@@ -33,6 +33,7 @@ from reports.html import excerpts, folder
 from reports.html.findings import examples, report_anomalies
 from reports.html.template import WIDTHS, Drawings, policy, template
 from reports.junit import junit
+from reports.liveness_text import describe_recovery, recovery_details
 from reports.run_tables import MOST_CHANGED_REQUESTS, RunTables
 from reports.summary import causes_first
 
@@ -74,6 +75,8 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         "moment": partial(_moment, wall_ms=_wall_ms(contents)),
         "clock": _clock,
         "since": lambda time_ns: f"{time_ns / 1e9:,.3f} s",
+        "recovery": describe_recovery,
+        "recovery_details": recovery_details,
     }
     return template("report.html", filters).render(
         verdict=verdict,
@@ -85,6 +88,12 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         metadata=contents.metadata,
         faults=faults,
         met=met_by_fault,
+        recovered=any(fault.liveness for fault in faults),
+        measured_faults=[
+            (number, fault)
+            for number, fault in enumerate(faults, 1)
+            if fault.liveness and fault.liveness.not_known is None
+        ],
         bad=[anomaly for anomaly in anomalies if not anomaly.findings.allowed],
         warnings=[anomaly for anomaly in anomalies if anomaly.findings.warning],
         allowed=[

@@ -25,6 +25,7 @@ from reports.suites.wording import (
     headline,
     lead,
     log_of,
+    longest_gap,
     report_of,
     since,
     worst_first,
@@ -50,6 +51,7 @@ class SuiteCell:
     log: str | None
     flaky: str
     took: str
+    longest_gap: str
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,7 @@ def _shown(n: int, cell: Cell, suite: Suite) -> SuiteCell:
         log=quote(log) if log else None,
         flaky=flaky(cell),
         took=_length(cell.duration_s),
+        longest_gap=longest_gap(cell),
     )
 
 

@@ -106,6 +106,14 @@ def lead(cell: Cell) -> str:
     return f"What to do: {printable(cell.remedy, 1200)}" if cell.remedy else ""
 
 
+def longest_gap(cell: Cell) -> str:
+    """Return the longest time without a commit and its fault: `3.4 s (kill-broker)`. Empty: it is not known."""
+    if not cell.gaps_s:
+        return ""
+    fault, gap_s = max(cell.gaps_s.items(), key=lambda gap: gap[1])
+    return f"{gap_s:,.1f} s ({printable(fault, 60)})"
+
+
 def report_of(cell: Cell) -> str | None:
     """Return the path of the run's report, relative to the suite's folder. None: the run has no verdict."""
     has_verdict = cell.state not in (CellState.FAILED, CellState.NOT_CHECKED, CellState.NOT_RUN)
