@@ -31,12 +31,29 @@ class RunTables:
 
     Args:
         folder: the folder of the run
-        wall_ms_at_zero: the wall clock at the start of the run, to convert the times of brokers
+        wall_ms_at_zero: the wall clock at the start of the run, to convert the times of brokers. None: as run.toml says
     """
 
-    def __init__(self, folder: Path, wall_ms_at_zero: float = 0.0) -> None:
+    def __init__(self, folder: Path, wall_ms_at_zero: float | None = None) -> None:
         self.folder = folder
-        self._zero_ms = wall_ms_at_zero
+        self._given_zero_ms = wall_ms_at_zero
+
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """The tables of run.toml; empty if it does not exist or is damaged."""
+        try:
+            return tomllib.loads((self.folder / PLAN).read_text())
+        except (OSError, ValueError):
+            return {}
+
+    @cached_property
+    def wall_ms_at_zero(self) -> float | None:
+        """The wall clock at the start of the run. None: not known."""
+        if self._given_zero_ms is not None:
+            return self._given_zero_ms
+        run = self.settings.get("run")
+        start_ms = run.get("wall_ms_at_zero") if isinstance(run, Mapping) else None
+        return float(start_ms) if isinstance(start_ms, int | float) else None
 
     def exists(self, table: str) -> bool:
         """Return whether the folder has the table."""
@@ -180,8 +197,9 @@ class RunTables:
         return f"{topic}/{number}"
 
     def at_ns(self, wall_ms: float | None) -> int | None:
-        """Convert a broker's time to nanoseconds since the start of the run."""
-        return None if wall_ms is None or wall_ms < 0 else round((wall_ms - self._zero_ms) * 1e6)
+        """Convert a broker's time to nanoseconds since the start of the run. None: it is not known."""
+        zero_ms = self.wall_ms_at_zero
+        return None if wall_ms is None or wall_ms < 0 or zero_ms is None else round((wall_ms - zero_ms) * 1e6)
 
     def ranges(self, positions: Sequence[tuple[int, int]]) -> str:
         """Return partitions and offsets in short: `invoices/2 @ 55 to 57, shipments/0 @ 9`."""

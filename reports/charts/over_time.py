@@ -14,16 +14,20 @@ from markupsafe import Markup
 from harness.record.protocol_journal import ChangedRequest
 from harness.results.verdict import FaultReport
 from harness.results.wording import milliseconds, number, plural, printable
-from reports.charts import by_logs
-from reports.charts import series as by_journals
-from reports.charts.series import Series
 from reports.charts.svg import Drawing, ticks, time_axis
+from reports.timeline.by_logs import UNNAMED
+from reports.timeline.model import Ending
+from reports.timeline.series import Series
 
 PANEL, STRIP, GAP, LANE = 96, 26, 34, 18
 MOST_STAGES = 12
 _KINDS = {
-    **dict(zip(by_journals.CATEGORIES, ("ok", "abort", "fail", "info"), strict=True)),
-    **dict(zip(by_logs.CATEGORIES, ("ok", "abort", "info"), strict=True)),
+    Ending.COMMITTED: "ok",
+    Ending.ABORTED_ON_PURPOSE: "abort",
+    Ending.ABORTED: "abort",
+    Ending.FAILED: "fail",
+    Ending.UNKNOWN: "info",
+    Ending.OPEN: "info",
 }
 
 
@@ -54,7 +58,7 @@ def over_time(
     transactions = f"{number(sum(series.committed.values()))} transactions and " if series.outcomes else ""
     description = (
         f"{transactions}{number(sum(series.records.values()))} records were "
-        f"{'committed and acknowledged' if series.outcomes else 'written'} in {number(series.end_s)} s, "
+        f"{'committed' if series.outcomes else 'written'} in {number(series.end_s)} s, "
         f"under {plural(len(faults), 'fault')}. The numbers are in the table below."
     )
     drawing = Drawing(f"over-time-{width}", width, "The run over time", description)
@@ -222,7 +226,7 @@ def _protocol(frame: _Frame, changed: Sequence[ChangedRequest]) -> None:
 def _stage(frame: _Frame, series: Series, stage: str) -> None:
     """Draw a strip for each outcome, each with its own scale, name and total."""
     top = frame.y + GAP
-    of = stage if stage == by_logs.UNNAMED else f"stage {printable(stage, 30)}"
+    of = stage if stage == UNNAMED else f"stage {printable(stage, 30)}"
     frame.drawing.text(frame.left, top - 10, f"Transactions of {of}", kind="panel-name")
     for row, category in enumerate(series.categories):
         base = top + (row + 1) * STRIP

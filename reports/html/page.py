@@ -27,7 +27,7 @@ from harness.results.example import Operation
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import FaultReport, Validity, Verdict, checks_without_evidence
 from reports import under_way
-from reports.charts import by_logs, gantt, over_time, series
+from reports.charts import gantt, over_time
 from reports.findings_text import describe_indeterminate
 from reports.html import excerpts, folder
 from reports.html.findings import examples, report_anomalies
@@ -36,6 +36,8 @@ from reports.junit import junit
 from reports.liveness_text import describe_recovery, recovery_details
 from reports.run_tables import MOST_CHANGED_REQUESTS, RunTables
 from reports.summary import causes_first
+from reports.timeline.load import load
+from reports.timeline.series import Series, series
 
 MORE_LOGS = "run it on a local cluster, where all logs can be read"
 _HERE = Path(__file__).parent
@@ -60,19 +62,21 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     operations = (operation for example in examples(ordered) for operation in example.operations)
     lines = excerpts.Excerpts(folder_path, operations)
     ends = [fault.end_s if fault.end_s is not None else fault.start_s for fault in faults]
-    measured = _read_series(contents, at_least_s=max(ends, default=1.0))
-    protocol, unread = _read_protocol(folder_path)
+    tables = RunTables(folder_path)
+    timeline = load(tables, _end_s(contents))
+    measured = series(timeline, at_least_s=max(ends, default=1.0))
+    protocol, unread = _read_protocol(tables)
     changed = protocol.under_way()[:MOST_CHANGED_REQUESTS]
-    traceable = folder_path if _wall_ms(contents) is not None else None
+    traceable = folder_path if tables.wall_ms_at_zero is not None else None
     anomalies = report_anomalies(ordered, faults, protocol, traceable)
-    met_by_fault, trouble = _describe_met(folder_path, faults) if not measured.missing else ([], [])
+    met_by_fault, trouble = _describe_met(tables, faults) if not timeline.missing else ([], [])
     style, script = ((_HERE / f"report.{kind}").read_text() for kind in ("css", "js"))
     filters = {
         "show": words.printable,
         "number": _number,
         "seconds": words.seconds,
         "label": lambda label: words.printable(label.replace("_", " "), 60),
-        "moment": partial(_moment, wall_ms=_wall_ms(contents)),
+        "moment": partial(_moment, wall_ms=tables.wall_ms_at_zero),
         "clock": _clock,
         "since": lambda time_ns: f"{time_ns / 1e9:,.3f} s",
         "recovery": describe_recovery,
@@ -116,7 +120,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         requests=list(requests.rows(verdict.requests)),
         command=_command(verdict, contents),
         enclosed=folder.files_to_enclose(folder_path, len(verdict.line().encode()) + 1),
-        missing=[*contents.missing, *measured.missing, *trouble, *unread],
+        missing=[*contents.missing, *timeline.missing, *trouble, *unread],
     )
 
 
@@ -140,12 +144,6 @@ def _moment(operation: Operation, name: str, wall_ms: float | None = None) -> st
     return f"{at} ({clock:%H:%M:%S}.{clock.microsecond // 1000:03} UTC)"
 
 
-def _wall_ms(contents: folder.RunFiles) -> float | None:
-    """Return the wall clock at the start of the run, if it is recorded."""
-    start_ms = contents.table("run").get("wall_ms_at_zero")
-    return float(start_ms) if isinstance(start_ms, int | float) else None
-
-
 def _clock(started: object) -> str:
     """Return the start time, for example `2026-11-21 10:00:00 UTC`."""
     text = words.printable(started, 40).replace("T", " ", 1)
@@ -156,7 +154,7 @@ def _number(value: object) -> str:
     return words.number(value) if isinstance(value, int | float) else words.printable(value)
 
 
-def _rows(measured: series.Series) -> Iterator[dict[str, Any]]:
+def _rows(measured: Series) -> Iterator[dict[str, Any]]:
     """Yield the numbers of the drawing as table rows."""
     for bucket in measured.buckets:
         median_ms, p99_ms = measured.quantile_ms(bucket, 0.5), measured.quantile_ms(bucket, 0.99)
@@ -173,27 +171,18 @@ def _rows(measured: series.Series) -> Iterator[dict[str, Any]]:
         }
 
 
-def _read_series(contents: folder.RunFiles, at_least_s: float) -> series.Series:
-    """Read the series from the journals; for a custom pipeline from the broker logs."""
-    tables = RunTables(contents.folder)
-    wall_ms, stages = _wall_ms(contents), by_logs.stages_without_journals(contents.settings)
-    if wall_ms is None or not stages:
-        return series.read(tables, at_least_s)
-    return by_logs.read(tables, stages, by_logs.LogClock(wall_ms, _end_s(contents)), at_least_s)
-
-
-def _describe_met(folder_path: Path, faults: Sequence[FaultReport]) -> tuple[list[str], list[str]]:
+def _describe_met(tables: RunTables, faults: Sequence[FaultReport]) -> tuple[list[str], list[str]]:
     """Return the operations that were under way during each fault, in words, and notes about errors."""
     try:
-        return under_way.describe_met(RunTables(folder_path), faults), []
+        return under_way.describe_met(tables, faults), []
     except (UnreadableInput, pa.ArrowException) as error:
         return [], [words.printable(f"the operations under way during faults cannot be read: {error}", 300)]
 
 
-def _read_protocol(folder_path: Path) -> tuple[ProtocolJournal, list[str]]:
+def _read_protocol(tables: RunTables) -> tuple[ProtocolJournal, list[str]]:
     """Return the journal of the protocol proxy, and notes about what cannot be read of it."""
     try:
-        protocol = RunTables(folder_path).protocol
+        protocol = tables.protocol
     except UnreadableInput as error:
         return ProtocolJournal(), [words.printable(str(error), 300)]
     lines = f"{words.plural(protocol.damaged, 'line')} of {JOURNAL} cannot be read"

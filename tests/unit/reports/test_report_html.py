@@ -346,12 +346,7 @@ def test_an_unreadable_table_of_operations_is_noted_once(tmp_path: Path) -> None
     path = write_store(tmp_path / "run", verdict) / "history" / "ops.parquet"
     pq.write_table(pq.read_table(path).drop_columns(["fenced"]), path)
     text = Page(draw(tmp_path / "run", verdict)).text
-    assert (
-        text.count(
-            "the operations under way during faults cannot be read: history/ops.parquet has no column fenced"
-        )
-        == 1
-    )
+    assert text.count("history/ops.parquet has no column fenced") == 1
     path.write_bytes(b"PAR1")
     text = Page(draw(tmp_path / "run", verdict)).text  # the series note it already
     assert "the operations under way during faults cannot be read" not in text

@@ -1,0 +1,18 @@
+"""Choose the loader for a run."""
+
+import math
+
+from reports.run_tables import RunTables
+from reports.timeline import by_journals, by_logs
+from reports.timeline.model import Timeline
+
+
+def load(t: RunTables, end_s: float = math.inf) -> Timeline:
+    """Return the timeline of a run: from the broker logs if no stage keeps a journal, and else from the journals.
+
+    `end_s` is the end of the run, in seconds since its start. Missing or damaged tables are noted.
+    """
+    stages = by_logs.stages_without_journals(t.settings)
+    if stages and t.wall_ms_at_zero is not None:
+        return by_logs.load(t, stages, end_s)
+    return by_journals.load(t)
