@@ -89,6 +89,7 @@ def pause_instance(context: FaultContext, planned: PlannedFault) -> Iterator[Inj
         paused = _PausedInstance.of(context, member) if departure else None
     finally:
         member.child.resume()
+        effect.mark_healed()
     await_followers(context, planned)
     if not stopped:
         return

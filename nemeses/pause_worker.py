@@ -86,6 +86,7 @@ def pause_worker(context: FaultContext, planned: PlannedFault) -> Iterator[Injec
     finally:
         member.send(Command(replaced=True, go=True))
         member.child.resume()
+        effect.mark_healed()
     came_back = _await_end(context, member, before)
     if not progress:
         effect.unmet_goals[GOAL] = f"{member.journal} was paused, but no other worker committed its inputs"

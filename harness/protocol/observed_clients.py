@@ -20,6 +20,8 @@ class ObservedClients:
     transactional_ids: Mapping[str, int] = field(default_factory=dict)
     """By id: the time of its last request, in nanoseconds on the monotonic clock of the proxy."""
     members: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by group: the ids of its members
+    without_generation: bool = False
+    """Whether a TxnOffsetCommit had no generation. The group then accepts the offsets of any client (KIP-447)."""
 
 
 @dataclass
@@ -31,6 +33,7 @@ class LinkClients:
     versions: dict[str, set[int]] = field(default_factory=dict)
     transactional_ids: dict[str, int] = field(default_factory=dict)
     members: dict[str, set[str]] = field(default_factory=dict)
+    without_generation: bool = False
 
     def note(self, request: RequestRecord, body: Message) -> None:
         """Take notice of a request. The body is empty if the request is not decoded."""
@@ -45,6 +48,9 @@ class LinkClients:
             self.software.add(f"{name} {body['ClientSoftwareVersion']}")
         if member := body.get("MemberId"):  # a member that joins has no id yet
             self.members.setdefault(body["GroupId"], set()).add(member)
+        if request.api == "TxnOffsetCommit" and body:
+            generations = [value for key, value in body.items() if key.startswith("GenerationId")]
+            self.without_generation |= all(generation < 0 for generation in generations)
 
 
 def describe(links: Iterable[LinkClients]) -> ObservedClients:
@@ -54,7 +60,9 @@ def describe(links: Iterable[LinkClients]) -> ObservedClients:
     versions: dict[str, set[int]] = {}
     transactional_ids: dict[str, int] = {}
     members: dict[str, set[str]] = {}
+    without_generation = False
     for link in links:
+        without_generation |= link.without_generation
         client_ids |= link.client_ids
         software |= link.software
         for api, used in link.versions.items():
@@ -69,4 +77,5 @@ def describe(links: Iterable[LinkClients]) -> ObservedClients:
         {api: tuple(sorted(used)) for api, used in sorted(versions.items())},
         transactional_ids,
         {group: tuple(sorted(ids)) for group, ids in sorted(members.items())},
+        without_generation,
     )

@@ -100,7 +100,7 @@ class Operation(Part):
             return f"operation {printable(self.get('op'), 30)}"
         for name in ("name", "journal", "transactional_id", "stage"):
             if self.get(name) is not None:
-                return printable(self.get(name), 60)
+                return printable(self.get(name), 100)
         return UNNAMED_OPERATION
 
 

@@ -15,6 +15,8 @@ from harness.results.reasons import Reason
 from harness.results.verdict import FaultReport
 
 _REASON_FIELDS = ("evidence_problems", "unexpected_errors")
+_NEW_FIELDS = {"program_clients"}
+"""Fields that the runs of earlier versions do not have."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,15 @@ class RunPhase:
     name: str
     start_s: float
     end_s: float
+
+
+@dataclass(frozen=True)
+class ProgramClient:
+    """What the requests of an instance of a custom pipeline say about it."""
+
+    transactional_ids: Sequence[str]
+    without_generation: bool
+    """Whether it sent offsets without the generation of its consumer. The group then accepts those of any client."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,8 @@ class RunMetadata:
     versions: Mapping[str, str] = field(default_factory=dict)
     # By request (`EndTxn`): the versions that the workers sent. Empty if requests were not recorded.
     requests: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    # By journal of an instance (`bill-3.0`). Without a protocol proxy on its links, an instance is not in it.
+    program_clients: Mapping[str, ProgramClient] = field(default_factory=dict)
     # By table: the rows that the run wrote. Empty if they were not counted.
     rows: Mapping[str, int] = field(default_factory=dict)
     history_crc: int | None = None  # CRC-32 of history.jsonl; None if the run promises no such file
@@ -69,7 +82,7 @@ class RunMetadata:
         """Read the file. Raises `UnreadableInput`, which names it."""
         try:
             body: dict[str, Any] = json.loads(path.read_text())
-            if missing := sorted({field.name for field in fields(cls)} - body.keys()):
+            if missing := sorted({field.name for field in fields(cls)} - body.keys() - _NEW_FIELDS):
                 raise ValueError(f"{', '.join(missing)} is missing, and every run writes it")
             return cls(
                 **body
@@ -78,6 +91,10 @@ class RunMetadata:
                     "faults": [FaultReport.from_json(fault) for fault in body["faults"]],
                     "churn": [MembershipChange.from_json(change) for change in body["churn"]],
                     "rows": dict(body["rows"]),
+                    "program_clients": {
+                        name: ProgramClient(**client)
+                        for name, client in body.get("program_clients", {}).items()
+                    },
                 }
                 | {name: _reasons(body[name]) for name in _REASON_FIELDS}
             )

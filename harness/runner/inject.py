@@ -109,7 +109,8 @@ class FaultInjector:
             with nemesis.inject(self._context, fault) as injected:
                 elapsed_s = (self._journal.now_ns() - start_ns) / 1e9
                 self._stop.wait(max(0.0, fault.hold_s - elapsed_s))
-            end_ns = self._journal.now_ns()
+            ended_ns = time.monotonic_ns()
+            end_ns = self._journal.now_ns() - (ended_ns - (injected.healed_ns or ended_ns))
         finally:
             proof = "; ".join(injected.proof)
             missing_proof = next(

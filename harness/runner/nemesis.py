@@ -200,6 +200,7 @@ class InjectedFault:
     # The goals that the fault did not reach, each with the reason.
     unmet_goals: dict[str, str] = field(default_factory=dict)
     injected_ns: int | None = None  # on the monotonic clock; None: the time of the call of `inject`
+    healed_ns: int | None = None  # on the monotonic clock; None: the time of the end of `inject`
 
     def mark_injected(self) -> None:
         """Set `injected_ns` to now.
@@ -207,6 +208,13 @@ class InjectedFault:
         Call it directly before the fault takes effect, after any wait for the right moment.
         """
         self.injected_ns = time.monotonic_ns()
+
+    def mark_healed(self) -> None:
+        """Set `healed_ns` to now.
+
+        Call it directly after the heal, if the fault then waits for evidence of what the target does.
+        """
+        self.healed_ns = time.monotonic_ns()
 
     def describe(self, past_tense: str) -> str:
         """Return a sentence such as "broker 2 was cut off from broker 3"."""

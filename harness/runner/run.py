@@ -4,8 +4,9 @@
 metadata. It does not decide a verdict.
 """
 
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from harness.protocol.observed_clients import ObservedClients
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.results.reasons import Reason, ReasonCode
+from harness.results.run_metadata import ProgramClient
 from harness.runner.churn import Churn, PlannedChange, read_membership_changes
 from harness.runner.end_markers import EndMarkers
 from harness.runner.final_state import DrainTimeouts, FinalState, quiesce
@@ -118,6 +120,7 @@ def perform(plan: RunPlan, resources: RunResources, run_log: RunLog, early_start
         for messages in resources.cluster.network.undecoded()
     ]
     run_log.requests = _observed_clients(resources.cluster.network, plan.worker_endpoints)
+    run_log.program_clients = dict(program_clients(resources.cluster.network, processes.all_processes))
     for error in errors:
         raise error
     return final_state
@@ -129,6 +132,30 @@ def _observed_clients(network: Network, endpoints: Sequence[str]) -> ObservedCli
         link for endpoint in endpoints for link in client_links_by_broker(endpoint, network.links).values()
     ]
     return network.observed_clients(links) or ObservedClients()
+
+
+def program_clients(network: Network, processes: Sequence[RunProcess]) -> Iterator[tuple[str, ProgramClient]]:
+    """Yield each instance of a custom pipeline whose requests the protocol proxy has seen, and what they say.
+
+    Instances may use an endpoint one after the other. An id belongs to the one that ran at the id's last request.
+    """
+    for process in processes:
+        if process.rules is None:
+            continue
+        later_ns = [
+            other.started_ns
+            for other in processes
+            if other.endpoint == process.endpoint and other.started_ns > process.started_ns
+        ]
+        observed = _observed_clients(network, [process.endpoint])
+        last_used = {
+            own: at_ns
+            for own, at_ns in observed.transactional_ids.items()
+            if process.started_ns <= at_ns < min(later_ns, default=math.inf)
+        }
+        if observed.software or observed.client_ids:
+            ids = sorted(last_used, key=lambda own: last_used[own])
+            yield process.journal, ProgramClient(ids, observed.without_generation)
 
 
 def _processes(plan: RunPlan, resources: RunResources, clock: RunClock) -> Processes:

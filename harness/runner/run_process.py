@@ -3,6 +3,7 @@
 import re
 import socket
 import threading
+import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ class RunProcess:
     expected_to_end: bool = False
     held_by_fault: bool = False  # a fault has armed a step of this worker, or holds the worker at a step
     rules: ProgramRules | None = None  # of an instance of a custom pipeline
+    started_ns: int = field(default_factory=time.monotonic_ns)
 
     @property
     def stage(self) -> str | None:

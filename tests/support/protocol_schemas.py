@@ -106,7 +106,13 @@ MESSAGES: list[dict[str, Any]] = [
     *_pair(24, "AddPartitionsToTxn", [_string("TransactionalId", **ID)]),
     *_pair(27, "WriteTxnMarkers", [_number("ProducerId", "int64")]),
     *_pair(
-        28, "TxnOffsetCommit", [_string("TransactionalId", **ID), _string("GroupId", entityType="groupId")]
+        28,
+        "TxnOffsetCommit",
+        [
+            _string("TransactionalId", **ID),
+            _string("GroupId", entityType="groupId"),
+            _number("GenerationIdOrMemberEpoch", "int32", "3+"),
+        ],
     ),
     *_pair(14, "SyncGroup", [_string("GroupId", entityType="groupId"), _string("MemberId")]),
     *_pair(18, "ApiVersions", [_string("ClientSoftwareName", "3+"), _string("ClientSoftwareVersion", "3+")]),

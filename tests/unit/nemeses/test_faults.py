@@ -3,6 +3,8 @@
 import json
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from harness.protocol.observed_clients import ObservedClients
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.runner.inject import FaultInjector, InjectionState
-from harness.runner.nemesis import PlannedFault, Target
+from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault, Target
 from harness.testing.fake_cluster import FakeCluster, fault_context
 from harness.testing.fake_network import FakeMeter, FakeNetwork
 from nemeses import pause_worker
@@ -65,6 +67,32 @@ def inject(run: FakeRun, *faults: str) -> InjectionState:
         assert injector.finished
     assert injector.state.active == {}
     return injector.state
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_fault_ends_when_it_is_healed_and_not_when_its_evidence_is_complete(
+    marked: bool, tmp_path: Path
+) -> None:
+    seen = threading.Event()
+
+    @contextmanager
+    def pause(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
+        injected = InjectedFault("worker s-1.0", acted=True)
+        yield injected
+        if marked:
+            injected.mark_healed()
+        seen.wait(0.2)  # for evidence of what the worker does after it was resumed
+
+    nemeses = {"kill-broker": replace(NEMESES["kill-broker"], inject=pause)}
+    fault = replace(AIMED["kill-broker"], hold_s=0.0)
+    with fake_run(tmp_path) as run:
+        path = run.folder / "journals" / "nemesis.jsonl"
+        with Journal(path, time.monotonic_ns(), JournalBegan("nemesis")) as journal:
+            injector = FaultInjector([fault], nemeses, run.context, journal, 0.0)
+            injector.start()
+            injector.stop()
+    (report,) = injector.state.reports
+    assert report.end_s is not None and (report.end_s - report.start_s < 0.15) is marked
 
 
 def test_a_server_that_the_fault_cannot_kill_or_restart_is_an_error_of_the_run(tmp_path: Path) -> None:

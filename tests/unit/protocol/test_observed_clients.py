@@ -69,3 +69,21 @@ def test_a_member_without_an_id_and_requests_of_the_harness_do_not_count(
 
 def test_a_link_without_a_request_has_no_clients(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
     assert observed(proxy, link) == ObservedClients()
+
+
+@pytest.mark.parametrize(("generation", "without"), [(-1, True), (0, False), (7, False)])
+def test_offsets_that_are_sent_without_a_generation_are_known(
+    generation: int, without: bool, proxy: ProxyUnderTest, link: LinkUnderTest
+) -> None:
+    body = {"TransactionalId": "x", "GroupId": "g", "ProducerId": 7, "ProducerEpoch": 0, "Topics": []}
+    link.send(link.request("TxnOffsetCommit", 3, 1, {**body, "GenerationIdOrMemberEpoch": generation}))
+    assert observed(proxy, link).without_generation is without
+    assert observed(proxy, link, proxy.link()).without_generation is without
+
+
+def test_offsets_of_a_version_that_has_no_generation_are_without_one(
+    proxy: ProxyUnderTest, link: LinkUnderTest
+) -> None:
+    body = {"TransactionalId": "x", "GroupId": "g", "ProducerId": 7, "ProducerEpoch": 0, "Topics": []}
+    link.send(link.request("TxnOffsetCommit", 2, 1, body))
+    assert observed(proxy, link).without_generation

@@ -13,14 +13,17 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from harness.common.errors import EnvironmentFailure, FaultFailed, UsageError
 from harness.model.vocabulary import Role
+from harness.processes.program import ProgramRules
 from harness.processes.spawn import Supervisor
 from harness.protocol.observed_clients import ObservedClients
+from harness.results.run_metadata import ProgramClient
 from harness.runner.final_state import DrainTimeouts, FinalState
 from harness.runner.interrupt import Interrupt
 from harness.runner.nemesis import FaultContext, PlannedFault, Target
 from harness.runner.processes import RunClock
-from harness.runner.run import EarlyStart, RunPlan, RunResources, perform
+from harness.runner.run import EarlyStart, RunPlan, RunResources, perform, program_clients
 from harness.runner.run_log import RunLog
+from harness.runner.run_process import RunProcess
 from harness.settings.options import Options
 from harness.testing.fake_cluster import FakeCluster
 from harness.testing.fake_network import FakeNetwork
@@ -103,6 +106,7 @@ def test_a_run_injects_faults_heals_them_and_reads_the_final_state(tmp_path: Pat
     ]
     assert run.problems == [] and final_state.leaders.keys() == set(PIPELINE.topic_partitions)
     assert run.log.requests == clients
+    assert run.log.program_clients == {}  # workers of Fencepost keep journals
     assert run.progress.lines[:3] == ["topics", "workers", "faults"]
     assert run.prepared_in == ["faults"]
     assert run.took_s >= run.limit_s
@@ -249,3 +253,20 @@ AnyOrder.TestCase.settings = settings(
     max_examples=30, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestFaultsInAnyOrder = AnyOrder.TestCase
+
+
+def test_a_transactional_id_belongs_to_the_instance_that_ran_when_it_was_last_used() -> None:
+    clients = ObservedClients(("c",), transactional_ids={"a": 5, "b": 25, "c": 12}, without_generation=True)
+    network = FakeNetwork(clients={"w0": clients, "w1": ObservedClients()})
+    network.links = ("client:w0->1", "client:w1->1")
+    shape: dict[str, Any] = {"role": Role.WORKER, "child": None, "channel": None, "rules": ProgramRules()}
+    processes = [
+        RunProcess("bill-1.0", endpoint="w0", started_ns=1, **shape),
+        RunProcess("bill-2.0", endpoint="w1", started_ns=2, **shape),
+        RunProcess("bill-1.1", endpoint="w0", started_ns=20, **shape),
+        RunProcess("shop-1.0", endpoint="w0", started_ns=1, **shape | {"rules": None}),
+    ]
+    assert dict(program_clients(network, processes)) == {
+        "bill-1.0": ProgramClient(["a", "c"], True),
+        "bill-1.1": ProgramClient(["b"], True),
+    }
