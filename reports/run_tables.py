@@ -191,6 +191,10 @@ class RunTables:
         stages = self.rows("stages")
         return bool(stages) and all(row["journaled"] is False for row in stages)
 
+    def topic(self, tp: int) -> str:
+        """Return the topic of a partition."""
+        return self.topic_partitions.get(tp, ("unknown", tp))[0]
+
     def name(self, tp: int) -> str:
         """Return for example `invoices/2`."""
         topic, number = self.topic_partitions.get(tp, ("unknown", tp))

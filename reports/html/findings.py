@@ -82,7 +82,7 @@ def _report_anomaly(
     shown = []
     rows = zip(findings.examples, example_sentences(name, findings), traces, strict=False)
     for number, (example, sentence, trace) in enumerate(rows, 1):
-        ident = f"{_ident(name)}-{number}"
+        ident = f"{ident_of(name)}-{number}"
         changed = _changed_requests(example, protocol)
         timeline = Drawings(
             *(gantt.operations(f"{ident}-time", example, faults, width, changed) for width in WIDTHS)
@@ -93,7 +93,7 @@ def _report_anomaly(
     label = words.printable(name, 60)
     return ReportAnomaly(
         label,
-        f"{_ident(name)}-all",
+        f"{ident_of(name)}-all",
         findings,
         describe_count(name, findings),
         describe_permitted(findings),
@@ -116,7 +116,7 @@ def _changed_requests(example: Example, protocol: ProtocolJournal) -> list[Chang
     return changed[:MOST_CHANGED]
 
 
-def _ident(name: str) -> str:
+def ident_of(name: str) -> str:
     """Return an anomaly's name as part of an anchor, whatever characters it has."""
     plain = "".join(
         character if character.isascii() and character.isalnum() else "-" for character in name[:60]

@@ -31,6 +31,7 @@ from reports.charts import gantt, over_time
 from reports.findings_text import describe_indeterminate
 from reports.html import excerpts, folder
 from reports.html.findings import examples, report_anomalies
+from reports.html.stories import report_stories
 from reports.html.template import WIDTHS, Drawings, policy, template
 from reports.junit import junit
 from reports.liveness_text import describe_recovery, recovery_details
@@ -69,6 +70,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     changed = protocol.under_way()[:MOST_CHANGED_REQUESTS]
     traceable = folder_path if tables.wall_ms_at_zero is not None else None
     anomalies = report_anomalies(ordered, faults, protocol, traceable)
+    stories, unread_stories = report_stories(tables, timeline, ordered, faults, protocol)
     met_by_fault, trouble = _describe_met(tables, faults) if not timeline.missing else ([], [])
     style, script = ((_HERE / f"report.{kind}").read_text() for kind in ("css", "js"))
     filters = {
@@ -103,6 +105,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         allowed=[
             anomaly for anomaly in anomalies if anomaly.findings.allowed and not anomaly.findings.warning
         ],
+        stories=stories,
         lines=lines,
         series=measured,
         over_time=Drawings(*(over_time.over_time(measured, faults, width, changed) for width in WIDTHS)),
@@ -120,7 +123,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         requests=list(requests.rows(verdict.requests)),
         command=_command(verdict, contents),
         enclosed=folder.files_to_enclose(folder_path, len(verdict.line().encode()) + 1),
-        missing=[*contents.missing, *timeline.missing, *trouble, *unread],
+        missing=[*contents.missing, *timeline.missing, *trouble, *unread_stories, *unread],
     )
 
 

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from reports.run_tables import RunTables
 
 _BATCHES = (
-    *("tp", "base_offset", "last_offset", "count", "producer_id", "transactional", "control"),
-    *("marker", "max_timestamp_ms"),
+    *("broker", "tp", "base_offset", "last_offset", "count", "producer_id", "epoch", "transactional"),
+    *("control", "marker", "max_timestamp_ms"),
 )
 
 

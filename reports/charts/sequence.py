@@ -1,0 +1,76 @@
+"""A sequence diagram: a lifeline for each participant, and one row for each message, in order of time."""
+
+from markupsafe import Markup
+
+from harness.results.wording import printable
+from reports.charts.svg import Drawing
+from reports.counterexample.diagram import EVERYBODY, Diagram, Kind, Message
+
+ROW, HEAD, TIMES = 30.0, 46.0, 76.0
+CHARACTER = 6.7
+"""About the width of a character, in pixels."""
+_KINDS = {
+    Kind.REQUEST: "by-rule",
+    Kind.FAULT: "by-fault",
+    Kind.HEAL: "by-fault",
+    Kind.UNREAD: "missing-read",
+    Kind.OPEN: "missing-read",
+}
+
+
+def sequence(ident: str, width: int, diagram: Diagram) -> Markup | None:
+    """Return the drawing; None if the diagram has no messages."""
+    if not diagram.messages:
+        return None
+    description = "; ".join(f"{_time(message)} {message}".strip() for message in diagram.messages)
+    drawing = Drawing(f"{ident}-{width}", width, "The messages in order of time", description, "sequence")
+    step = (width - TIMES) / len(diagram.participants)
+    lifelines = {each.name: TIMES + (n + 0.5) * step for n, each in enumerate(diagram.participants)}
+    bottom = HEAD + len(diagram.messages) * ROW + 14
+    for each in diagram.participants:
+        x = lifelines[each.name]
+        drawing.line(x, HEAD - 6, x, bottom, "lifeline")
+        for line, text in enumerate(_two_lines(each.name, int(step / CHARACTER))):
+            drawing.text(x, 14 + 15 * line, text, kind="participant", anchor="middle", most=40)
+    for row, message in enumerate(diagram.messages):
+        _draw(drawing, message, lifelines, HEAD + (row + 0.7) * ROW, width)
+    return drawing.markup(bottom + 4)
+
+
+def _draw(drawing: Drawing, message: Message, lifelines: dict[str, float], y: float, width: int) -> None:
+    kind = f"{message.kind.value} {_KINDS.get(message.kind, '')}".strip()
+    if message.kind in (Kind.MARKER, Kind.STATE) and "bort" in message.text:
+        kind += " to-abort"
+    drawing.text(TIMES - 10, y + 4, _time(message), kind="tick", anchor="end")
+    half = len(message.text) * CHARACTER / 2
+    if message.sender == message.receiver:
+        middle = (TIMES + width) / 2 if message.sender == EVERYBODY else lifelines[message.sender]
+        left, right = middle - half - 7, middle + half + 7
+        if message.sender == EVERYBODY:
+            left, right = TIMES, float(width)
+        shift = max(TIMES - left, 0.0) - max(right - width, 0.0)
+        drawing.rect(left + shift, y - 11, right - left, 21, kind=f"step {kind}")
+        drawing.text(middle + shift, y + 4, message.text, kind="step-text", anchor="middle", most=100)
+        return
+    start, end = lifelines[message.sender], lifelines[message.receiver]
+    towards = 1.0 if end > start else -1.0
+    drawing.line(start, y + 4, end - 5 * towards, y + 4, f"arrow {kind}")
+    drawing.path(
+        [(end - 9 * towards, y), (end, y + 4), (end - 9 * towards, y + 8)], f"arrow-head {kind}", y + 4
+    )
+    middle = min(max((start + end) / 2, TIMES + half), width - half)
+    drawing.text(middle, y - 2, message.text, kind="arrow-text", anchor="middle", most=100)
+
+
+def _time(message: Message) -> str:
+    return "" if message.time_ns is None else f"{message.time_ns / 1e9:,.3f} s"
+
+
+def _two_lines(name: str, most: int) -> list[str]:
+    """Break a name near its middle into at most two lines."""
+    name = printable(name, 2 * max(most, 8))
+    if len(name) <= most:
+        return ["", name]
+    breaks = [n + 1 for n, character in enumerate(name) if character in " -_./"]
+    at = min(breaks, key=lambda n: abs(n - len(name) / 2), default=len(name) // 2)
+    return [name[:at].strip(), name[at:].strip()]

@@ -1,0 +1,155 @@
+"""The attempts of a finding: the transactions, and the sends outside transactions, that touched its records."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.model.vocabulary import Outcome
+from harness.results.example import Example, Operation, PassingCommit
+from harness.results.wording import integer, printable
+from reports.counterexample.evidence import FindingEvidence, Position
+from reports.run_tables import Row
+
+MOST_ATTEMPTS = 4
+TICK_NS = 2_000_000
+"""Brokers write times in whole milliseconds."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What one process did to the records of a finding. A time of None is not known, or did not come."""
+
+    process: str  # its journal (`shop-1.0`), its transactional id, or `producer 7`
+    name: str = ""  # the operation (`shop-1.0:7`); empty: from the broker logs
+    transactional_id: str | None = None
+    begin_ns: int | None = None
+    decided_ns: int | None = None  # when the commit was requested, or accepted by the coordinator
+    end_ns: int | None = None
+    asked: str = ""  # how the process wanted to end it: commit or abort; empty: not known
+    outcome: str = ""  # ok, fail or info, as its process knows it; empty: not known
+    error: str = ""
+    producer: tuple[int, int] | None = None  # producer id and epoch
+    op: int | None = None  # the number of the operation; None: from the broker logs
+    inputs: tuple[Position, ...] = ()  # the inputs of the finding that it processed
+    records: tuple[Position, ...] = ()  # the records of the finding that it wrote
+
+    @property
+    def transactional(self) -> bool:
+        """True if it is a transaction."""
+        return self.transactional_id is not None
+
+    @property
+    def words(self) -> str:
+        """It in words: `shop-1.0:7`, or `the transaction of bill-3.0`."""
+        return self.name or (f"the transaction of {self.process}" if self.transactional else self.process)
+
+    def lasts_at(self, time_ns: int | None) -> bool:
+        """Return whether it was under way at this time."""
+        if time_ns is None or self.begin_ns is None:
+            return False
+        return self.begin_ns - TICK_NS <= time_ns and (
+            self.end_ns is None or time_ns <= self.end_ns + TICK_NS
+        )
+
+
+def attempts_of(evidence: FindingEvidence, example: Example) -> list[Attempt]:
+    """Return the attempts of an example, in the order of their begin; at most `MOST_ATTEMPTS`."""
+    found = _by_logs(evidence, example) if evidence.timeline.by_logs else _by_journals(evidence, example)
+    ordered = sorted(found, key=lambda attempt: (attempt.begin_ns is None, attempt.begin_ns or 0))
+    return ordered[:MOST_ATTEMPTS]
+
+
+def _by_journals(evidence: FindingEvidence, example: Example) -> Iterator[Attempt]:
+    """Yield the operations of the example, and those that wrote its records."""
+    operations: dict[str, Any] = {
+        str(operation.get("name")): operation
+        for operation in example.operations
+        if operation.get("name") and operation.get("f") != "poll"
+    }
+    for part in example.parts():
+        if isinstance(part, PassingCommit) and part.get("name"):
+            operations[str(part.get("name"))] = part.operation
+    writers: dict[str, list[Position]] = {}
+    for record in example.records:
+        value = record.get("value")
+        position = next(iter(evidence.records(Example({"record": record}))), None)
+        if isinstance(value, str) and position is not None:
+            writers.setdefault(value.rpartition(":")[0], []).append(position)
+    stored = evidence.operations(writers.keys() - operations.keys())
+    operations |= {name: Operation("operation", dict(row)) for name, row in stored.items()}
+    inputs = tuple(evidence.inputs(example))
+    for name, operation in operations.items():
+        records = tuple(writers.get(name, ()))
+        journal, own_id = operation.get("journal"), operation.get("transactional_id")
+        attempt = Attempt(
+            printable(journal or name.partition(":")[0], 60),
+            name,
+            None if own_id is None or operation.get("f") != "txn" else str(own_id),
+            integer(operation.get("call_ns")),
+            integer(operation.get("commit_ns")),
+            integer(operation.get("return_ns")),
+            str(operation.get("asked") or ""),
+            str(operation.get("outcome") or ""),
+            str(operation.get("error") or ""),
+            op=integer(operation.get("op")),
+            inputs=inputs if operation.get("stage") else (),
+            records=records,
+        )
+        yield replace(attempt, producer=_producer(evidence, records))
+
+
+def _producer(evidence: FindingEvidence, records: Sequence[Position]) -> tuple[int, int] | None:
+    batch = next((batch for each in records if (batch := evidence.batch(each)) is not None), None)
+    return None if batch is None or batch["producer_id"] < 0 else (batch["producer_id"], batch["epoch"])
+
+
+def _by_logs(evidence: FindingEvidence, example: Example) -> Iterator[Attempt]:
+    """Yield the transactions that wrote the records of the example, from the broker logs."""
+    inputs = tuple(evidence.inputs(example))
+    by_transaction: dict[tuple[Any, ...], Attempt] = {}
+    for position in evidence.records(example):
+        batch = evidence.batch(position)
+        if batch is None or position in inputs:
+            continue
+        attempt = _writer(evidence, batch)
+        key = (attempt.process, attempt.begin_ns, attempt.producer)
+        before = by_transaction.get(key, replace(attempt, inputs=inputs))
+        by_transaction[key] = replace(before, records=(*before.records, position))
+    yield from by_transaction.values()
+
+
+def _writer(evidence: FindingEvidence, batch: Row) -> Attempt:
+    """Return the transaction that wrote a batch, without its records."""
+    t, producer_id = evidence.t, batch["producer_id"]
+    written_ns = t.at_ns(batch["max_timestamp_ms"])
+    own_id = evidence.ids_by_producer.get(producer_id)
+    if own_id is None or not batch["transactional"]:
+        who = f"producer {producer_id}" if producer_id >= 0 else "a producer without an id"
+        return Attempt(who, begin_ns=written_ns, end_ns=written_ns)
+    marker_ns = t.at_ns(batch["marker_ms"])
+    candidates = [
+        row
+        for row in evidence.transactions_of(own_id)
+        if row["begin_ns"] is not None and (marker_ns is None or row["begin_ns"] <= marker_ns + TICK_NS)
+    ]
+    row = candidates[-1] if candidates else {}
+    users = evidence.processes_by_id.get(own_id, ())
+    outcome = {"commit": Outcome.OK.value, "abort": Outcome.FAIL.value}.get(batch["marker"] or "", "")
+    return Attempt(
+        _user(evidence, users) or own_id,
+        transactional_id=own_id,
+        begin_ns=row.get("begin_ns", written_ns),
+        decided_ns=row.get("decided_ns"),
+        end_ns=row.get("end_ns"),
+        asked="commit" if row.get("decided_ns") is not None else "",
+        outcome=outcome,
+        producer=(producer_id, batch["epoch"]),
+    )
+
+
+def _user(evidence: FindingEvidence, users: Sequence[str]) -> str:
+    """Return the instance that used an id; its name without the incarnation if several incarnations used it."""
+    if len(users) == 1:
+        return users[0]
+    names = {user.rpartition(".")[0] for user in users}
+    return names.pop() if len(names) == 1 else ""

@@ -1,0 +1,281 @@
+"""The cause of a finding in words: which fault or mistake, which process, and what should have stopped it.
+
+Only what the evidence shows is said. A time alone proves no cause: a fault that merely came before a finding is called
+the last fault before it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.record.protocol_journal import ChangedRequest
+from harness.results.example import Example
+from harness.results.verdict import FaultReport
+from harness.results.wording import join_words, printable, seconds
+from reports.counterexample.attempts import Attempt
+from reports.counterexample.diagram import changed_requests, is_process
+from reports.counterexample.evidence import FindingEvidence
+from reports.run_tables import Row
+
+
+@dataclass(frozen=True)
+class FoundCause:
+    """Why a finding happened. Findings with the same `key` have the same cause."""
+
+    key: str
+    sentences: Sequence[str]
+    fault: int | None = None  # its number, counted from 1; None: no fault
+
+    @property
+    def known(self) -> bool:
+        """True if the evidence shows more than what came before."""
+        return self.key != NOT_KNOWN
+
+
+NOT_KNOWN = "not known"
+
+
+def find_cause(evidence: FindingEvidence, example: Example, attempts: Sequence[Attempt]) -> FoundCause:
+    """Return the cause of a finding, as far as the evidence shows it."""
+    planted = _planted(evidence)
+    outside = _outside(evidence, example, attempts)
+    for find in (_late_request, _zombie, _changed_response, _death):
+        cause = find(evidence, attempts)
+        if cause is not None:
+            sentences = [*planted, *cause.sentences, *(outside.sentences if outside else ())]
+            return FoundCause(outside.key if outside else cause.key, sentences, cause.fault)
+    if outside is not None:
+        return FoundCause(outside.key, [*planted, *outside.sentences])
+    if planted:
+        return FoundCause("planted", planted)
+    return _before(evidence, example, attempts)
+
+
+def _planted(evidence: FindingEvidence) -> list[str]:
+    options = evidence.t.settings.get("options")
+    defect = options.get("defect") if isinstance(options, dict) else None
+    return [f"The mistake was planted: --defect {printable(defect, 60)}."] if defect else []
+
+
+# A request that came late, or twice
+
+
+def _late_request(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
+    """A request of an earlier transaction was delivered in an attempt, or a request behind the end of its own."""
+    for attempt in attempts:
+        if attempt.transactional_id is None:
+            continue
+        for each in changed_requests(evidence, [attempt.transactional_id], [attempt]):
+            request = each.request
+            kept = request.delivered_ns is not None and each.reason
+            if not kept or attempt.begin_ns is None or not attempt.lasts_at(request.delivered_ns):
+                continue
+            if request.seen_ns < attempt.begin_ns:
+                return _late_for(evidence, attempt, each)
+            if request.api == "Produce":
+                return _behind_the_end(evidence, attempt, each)
+    return None
+
+
+def _late_for(evidence: FindingEvidence, attempt: Attempt, late: ChangedRequest) -> FoundCause:
+    request = late.request
+    assert request.delivered_ns is not None
+    held = seconds((request.delivered_ns - request.seen_ns) / 1e9)
+    arrived = seconds(request.delivered_ns / 1e9)
+    sentences = [
+        f"{late.title} belongs to the transaction before {attempt.words}.",
+        f"It was {late.action} for {held}, and arrived at {arrived} in {attempt.words}: {_answered(late)}.",
+    ]
+    before, after = (_epoch(evidence, attempt, at) for at in (request.seen_ns, request.delivered_ns))
+    if before is not None and before == after:
+        sentences.append(
+            f"The producer epoch should have stopped it, but it was {after} in both transactions: nothing in the"
+            " request says to which of them it belongs (KAFKA-17754, KIP-890)."
+        )
+    elif before is not None and after is not None:
+        sentences.append(f"The producer epoch rose from {before} to {after} meanwhile, and did not stop it.")
+    return FoundCause(f"late {request.api} by {late.rule}", sentences, _fault_number(evidence, late.rule))
+
+
+def _behind_the_end(evidence: FindingEvidence, attempt: Attempt, late: ChangedRequest) -> FoundCause:
+    request = late.request
+    assert request.delivered_ns is not None
+    held = seconds((request.delivered_ns - request.seen_ns) / 1e9)
+    sentence = (
+        f"{late.title} was {late.action} for {held}, and arrived at {seconds(request.delivered_ns / 1e9)}, when its "
+        f"transaction {attempt.words} was about to end or had ended: {_answered(late)}."
+    )
+    stop = (
+        "The brokers should have verified that a transaction was open for it (KIP-890, "
+        "transaction.partition.verification.enable)."
+    )
+    return FoundCause(f"late Produce by {late.rule}", [sentence, stop], _fault_number(evidence, late.rule))
+
+
+def _answered(late: ChangedRequest) -> str:
+    if late.answered_ns is None:
+        return "the broker gave no answer"
+    return "the broker accepted it" if late.answer == "NONE" else f"the broker answered with {late.answer}"
+
+
+def _changed_response(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
+    """A rule changed a request or response of an attempt in another way."""
+    for attempt in attempts:
+        ids = [attempt.transactional_id] if attempt.transactional_id else []
+        for each in changed_requests(evidence, ids, [attempt]) if ids else ():
+            sentence = f"In {attempt.words}, {each.describe()}."
+            return FoundCause(
+                f"{each.request.api} by {each.rule}", [sentence], _fault_number(evidence, each.rule)
+            )
+    return None
+
+
+def _epoch(evidence: FindingEvidence, attempt: Attempt, at_ns: int) -> int | None:
+    """Return the producer epoch of the attempt's transactional id at a time."""
+    epoch = None
+    for row in evidence.states:
+        if row["transactional_id"] == attempt.transactional_id and row["epoch"] is not None:
+            update_ns = evidence.t.at_ns(row["update_ms"])
+            if update_ns is not None and update_ns > at_ns:
+                break
+            epoch = row["epoch"]
+    return epoch
+
+
+# A process that was paused or died
+
+
+def _zombie(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
+    """A process was paused in an attempt, and continued afterwards."""
+    for number, fault in enumerate(evidence.faults, 1):
+        worker = fault.details.get("worker", "")
+        if not fault.acted or not fault.fault.startswith("pause") or not worker:
+            continue
+        start_ns = round(fault.start_s * 1e9)
+        for attempt in attempts:
+            if is_process(worker, attempt.process) and attempt.lasts_at(start_ns):
+                others = [other for other in attempts if other.process != attempt.process]
+                sentences = [
+                    _paused(fault, attempt),
+                    *_taken_over(others),
+                    *_not_stopped(evidence, attempt, others),
+                ]
+                return FoundCause(f"zombie {worker}", sentences, number)
+    return None
+
+
+def _paused(fault: FaultReport, attempt: Attempt) -> str:
+    until = "" if fault.end_s is None else f", and resumed at {seconds(fault.end_s)}"
+    own = f", with the transactional id {attempt.transactional_id}" if attempt.transactional_id else ""
+    return f"{attempt.process} was paused at {seconds(fault.start_s)} in {_which(attempt)}{own}{until}."
+
+
+def _which(attempt: Attempt) -> str:
+    return attempt.name or ("its transaction" if attempt.transactional else "its work")
+
+
+def _taken_over(others: Sequence[Attempt]) -> Iterator[str]:
+    for other in others[:1]:
+        yield f"Meanwhile {other.process} processed the same input{_when(other)}."
+
+
+def _when(attempt: Attempt) -> str:
+    if attempt.begin_ns is None:
+        return ""
+    until = "" if attempt.end_ns is None else f" to {seconds(attempt.end_ns / 1e9)}"
+    return f", from {seconds(attempt.begin_ns / 1e9)}{until}"
+
+
+def _not_stopped(evidence: FindingEvidence, attempt: Attempt, others: Sequence[Attempt]) -> Iterator[str]:
+    """Say why neither the producer epoch nor the generation of the group stopped the zombie."""
+    if attempt.end_ns is not None:
+        yield f"Then {attempt.process} went on, and its transaction ended at {seconds(attempt.end_ns / 1e9)}."
+    own = attempt.transactional_id
+    if own is None:
+        yield "It used no transaction, so nothing could stop its outputs."
+        return
+    if others and all(other.transactional_id != own for other in others):
+        epoch = f" {attempt.producer[1]}" if attempt.producer else ""
+        ids = join_words(sorted({other.transactional_id for other in others if other.transactional_id}))
+        yield (
+            f"Its producer epoch{epoch} was still valid: an epoch ends when another producer initialises the same "
+            f"transactional id, and {ids or 'the others'} is another one."
+        )
+    client = evidence.t.metadata.program_clients.get(attempt.process)
+    if client is not None and client.without_generation:
+        yield (
+            "It sent its offsets without the generation of its consumer. So the group could not see that they came"
+            " from a member that it had removed (KIP-447)."
+        )
+    elif client is not None:
+        yield "It sent its offsets with the generation of its consumer."
+    elif evidence.timeline.by_logs:
+        yield "Whether it sent its offsets with the generation of its consumer is not known."
+
+
+def _death(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
+    """A process was killed in an attempt."""
+    for number, fault in enumerate(evidence.faults, 1):
+        worker = fault.details.get("worker", "")
+        if not fault.acted or not fault.fault.startswith("kill") or not worker:
+            continue
+        start_ns = round(fault.start_s * 1e9)
+        for attempt in attempts:
+            if is_process(worker, attempt.process) and (
+                attempt.lasts_at(start_ns) or _just_before(attempt, start_ns)
+            ):
+                when = "in" if attempt.lasts_at(start_ns) else "right after"
+                sentences: list[str] = [
+                    f"{attempt.process} was killed at {seconds(fault.start_s)}, {when} {_which(attempt)}.",
+                    *_taken_over([other for other in attempts if other is not attempt]),
+                ]
+                return FoundCause(f"death of {worker}", sentences, number)
+    return None
+
+
+JUST_NS = 1_000_000_000
+
+
+def _just_before(attempt: Attempt, time_ns: int) -> bool:
+    return attempt.end_ns is not None and 0 <= time_ns - attempt.end_ns <= JUST_NS
+
+
+def _outside(evidence: FindingEvidence, example: Example, attempts: Sequence[Attempt]) -> FoundCause | None:
+    """The inputs' offsets were committed outside transactions, though the outputs were sent in transactions."""
+    tps = evidence.offset_partitions(example)
+    transactional = [attempt for attempt in attempts if attempt.transactional]
+    commits: list[Row] = list(evidence.offset_commits(tps)) if transactional else []
+    if not commits or any(row["transactional"] for row in commits):
+        return None
+    group = printable(commits[0]["group"], 60)
+    sentence = (
+        f"The offsets of group {group} are committed outside the transactions that have the outputs. So outputs and "
+        "offsets do not take effect together."
+    )
+    return FoundCause("offsets outside", [sentence])
+
+
+def _before(evidence: FindingEvidence, example: Example, attempts: Sequence[Attempt]) -> FoundCause:
+    """Name the last fault before the finding, if there is one."""
+    ends = [
+        at
+        for attempt in attempts
+        for at in (attempt.decided_ns, attempt.end_ns, attempt.begin_ns)
+        if at is not None
+    ]
+    moment_s = example.moment_s() if not ends else max(ends) / 1e9
+    earlier = [
+        (number, fault)
+        for number, fault in enumerate(evidence.faults, 1)
+        if fault.acted and moment_s is not None and fault.start_s <= moment_s
+    ]
+    if not earlier:
+        return FoundCause(NOT_KNOWN, ["The cause is not known: no fault came before it."])
+    number, fault = max(earlier, key=lambda each: each[1].start_s)
+    last = f"{printable(fault.struck, 200)} at {seconds(fault.start_s)}"
+    text = f"The cause is not known. The last fault before it: {last}."
+    return FoundCause(NOT_KNOWN, [text], number)
+
+
+def _fault_number(evidence: FindingEvidence, rule: str) -> int | None:
+    numbers = [number for number, fault in enumerate(evidence.faults, 1) if fault.fault == rule]
+    return numbers[0] if numbers else None

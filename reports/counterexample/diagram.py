@@ -1,0 +1,425 @@
+"""The counter-example as a sequence of messages between processes, coordinators, partitions and readers."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+from harness.model.vocabulary import Outcome
+from harness.record.protocol_journal import ChangedRequest
+from harness.results.example import Example
+from harness.results.verdict import FaultReport
+from harness.results.wording import printable
+from reports.counterexample.attempts import TICK_NS, Attempt
+from reports.counterexample.evidence import OFFSETS, FindingEvidence, Position
+from reports.run_tables import Row, spans
+
+MOST_MESSAGES = 36
+MARGIN_NS = 1_000_000_000
+"""Faults and requests are shown if they were under way at most this long before or after the attempts."""
+PROXY = "protocol proxy"
+
+
+class Kind(StrEnum):
+    """The kind of a message."""
+
+    INPUT = "input"
+    BEGIN = "begin"
+    RECORD = "record"
+    OFFSETS = "offsets"
+    COMMIT = "commit"  # the request to commit or to abort
+    STATE = "state"
+    MARKER = "marker"
+    OPEN = "open"
+    END = "end"
+    REQUEST = "request"  # a request that a rule changed
+    READ = "read"
+    UNREAD = "unread"
+    ASSIGNMENT = "assignment"
+    FAULT = "fault"
+    HEAL = "heal"
+
+
+class Rank(IntEnum):
+    """The place of a participant, from left to right."""
+
+    INPUT = 0
+    PROCESS = 1
+    PROXY = 2
+    COORDINATOR = 3
+    GROUP = 4
+    OUTPUT = 5
+    READER = 6
+
+
+@dataclass(frozen=True)
+class Participant:
+    """A lifeline."""
+
+    name: str
+    rank: Rank
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message from one participant to another, or a note if both are the same. A fault has `everybody` as both.
+
+    `time_ns` counts from the start of the run. None: it is not known.
+    """
+
+    time_ns: int | None
+    sender: str
+    receiver: str
+    text: str
+    kind: Kind
+
+    def __str__(self) -> str:
+        """Return it in words: `shop-1.0 -> invoices/1: record @36`."""
+        arrow = self.sender if self.sender == self.receiver else f"{self.sender} -> {self.receiver}"
+        return f"{arrow}: {self.text}"
+
+
+EVERYBODY = "everybody"
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """The participants from left to right, and the messages in order of time."""
+
+    participants: Sequence[Participant]
+    messages: Sequence[Message]
+    left_out: int = 0  # messages
+
+
+def draw_diagram(evidence: FindingEvidence, example: Example, attempts: Sequence[Attempt]) -> Diagram:
+    """Return the diagram of an example. It has no messages if nothing is known about its records."""
+    return _Maker(evidence, example, attempts).diagram()
+
+
+class _Maker:
+    """Makes the diagram of one example."""
+
+    def __init__(self, evidence: FindingEvidence, example: Example, attempts: Sequence[Attempt]) -> None:
+        self._evidence, self._example, self._attempts = evidence, example, attempts
+        self._t = evidence.t
+        self._ranks: dict[str, Rank] = {}
+        times = [at for attempt in attempts for at in (attempt.begin_ns, attempt.end_ns) if at is not None]
+        self._from_ns, self._to_ns = min(times, default=0), max(times, default=0)
+
+    def diagram(self) -> Diagram:
+        messages = [message for attempt in self._attempts for message in self._attempt(attempt)]
+        if not messages:
+            return Diagram((), ())
+        messages += [*self._requests(), *self._assignments(), *self._reads(), *self._faults()]
+        ordered = _in_order(dict.fromkeys(messages))
+        kept = _most_informative(ordered)
+        used = {name for message in kept for name in (message.sender, message.receiver)} - {EVERYBODY}
+        participants = [Participant(name, rank) for name, rank in self._ranks.items() if name in used]
+        first = {name: n for n, name in enumerate(self._ranks)}
+        participants.sort(key=lambda each: (each.rank, first[each.name]))
+        return Diagram(participants, kept, len(ordered) - len(kept))
+
+    def _who(self, name: str, rank: Rank) -> str:
+        self._ranks.setdefault(name, rank)
+        return name
+
+    def _coordinator(self, transactional_id: str) -> str:
+        return self._who(f"coordinator of {transactional_id}", Rank.COORDINATOR)
+
+    def _message(self, at_ns: int | None, sender: str, receiver: str, text: str, kind: Kind) -> Message:
+        return Message(at_ns, sender, receiver, printable(text, 90), kind)
+
+    # One attempt
+
+    def _attempt(self, attempt: Attempt) -> Iterator[Message]:
+        process = self._who(attempt.process, Rank.PROCESS)
+        for tp, offset in attempt.inputs:
+            source = self._who(self._t.name(tp), Rank.INPUT)
+            yield self._message(attempt.begin_ns, source, process, f"input @{offset}", Kind.INPUT)
+        begins = "begins a transaction" if attempt.transactional else "begins"
+        yield self._message(
+            attempt.begin_ns, process, process, f"{begins} {attempt.name}".strip(), Kind.BEGIN
+        )
+        yield from self._written(attempt, process)
+        commits = list(self._offset_commits(attempt))
+        for row in commits:
+            group = self._who(f"group {row['group']}", Rank.GROUP)
+            how = "" if row["transactional"] else ", outside any transaction"
+            text = f"offset {row['committed']} of {self._t.name(row['tp'])}{how}"
+            yield self._message(self._t.at_ns(row["timestamp_ms"]), process, group, text, Kind.OFFSETS)
+        if attempt.transactional_id is not None:
+            yield from self._ended(attempt, process)
+            yield from self._markers(attempt, commits)
+        elif attempt.outcome and attempt.end_ns is not None:
+            yield self._message(attempt.end_ns, process, process, _outcome(attempt), Kind.END)
+
+    def _written(self, attempt: Attempt, process: str) -> Iterator[Message]:
+        """Yield the records. One whose Produce request a rule changed comes to the protocol proxy first."""
+        by_batch: dict[tuple[int, int | None], list[int]] = {}
+        for tp, offset in attempt.records:
+            if self._t.topic(tp) == OFFSETS:  # the committed offset is shown
+                continue
+            batch = self._evidence.batch((tp, offset))
+            at_ns = None if batch is None else self._t.at_ns(batch["max_timestamp_ms"])
+            by_batch.setdefault((tp, at_ns), []).append(offset)
+        for (tp, at_ns), offsets in by_batch.items():
+            partition = self._who(self._t.name(tp), Rank.OUTPUT)
+            text = _records(offsets)
+            sent_ns = attempt.decided_ns if at_ns is None else max(at_ns, attempt.begin_ns or at_ns)
+            changed = self._changed_produce(attempt, (tp, offsets[0]))
+            if changed is None:
+                yield self._message(sent_ns, process, partition, text, Kind.RECORD)
+                continue
+            proxy = self._who(PROXY, Rank.PROXY)
+            yield self._message(
+                changed.request.seen_ns, process, proxy, f"{changed.name}, {text}", Kind.REQUEST
+            )
+            yield from self._passed(changed, process, partition)
+
+    def _changed_produce(self, attempt: Attempt, position: Position) -> ChangedRequest | None:
+        """Return the Produce request that a rule changed and that has a record, if there is one: the first one of the
+        attempt to the leader of the partition after the record was made.
+        """
+        batch = self._evidence.batch(position)
+        made_ns = None if batch is None else self._t.at_ns(batch["max_timestamp_ms"])
+        if batch is None or made_ns is None:
+            return None
+        for each in self._changed([attempt.transactional_id]):
+            request = each.request
+            if (
+                request.api == "Produce"
+                and request.broker == str(batch["broker"])
+                and request.seen_ns >= made_ns
+            ):
+                return each if attempt.lasts_at(request.seen_ns) else None
+        return None
+
+    def _passed(self, changed: ChangedRequest, process: str, target: str) -> Iterator[Message]:
+        """Yield what happened to a changed request after it came to the protocol proxy."""
+        request, proxy = changed.request, PROXY
+        acts = [event for event in changed.events if event.event not in ("released", "answered", "lost")]
+        if acts:
+            yield self._message(acts[0].at_ns, proxy, proxy, changed.action, Kind.REQUEST)
+        if request.delivered_ns is not None:
+            late = "late: " if acts and request.delivered_ns > acts[0].at_ns else ""
+            yield self._message(request.delivered_ns, proxy, target, f"{late}{changed.name}", Kind.REQUEST)
+        if changed.answered_ns is not None:
+            origin = target if request.delivered_ns is not None else proxy
+            yield self._message(changed.answered_ns, origin, process, changed.answer or "NONE", Kind.REQUEST)
+
+    def _offset_commits(self, attempt: Attempt) -> Iterator[Row]:
+        """Yield the offsets of the finding's input partitions that the attempt committed."""
+        for row in self._evidence.offset_commits(self._evidence.offset_partitions(self._example)):
+            by_producer = attempt.producer is not None and row["producer_id"] == attempt.producer[0]
+            by_name = attempt.op is not None and row["op"] == attempt.op
+            if by_name or (by_producer and attempt.lasts_at(self._t.at_ns(row["timestamp_ms"]))):
+                yield row
+
+    def _ended(self, attempt: Attempt, process: str) -> Iterator[Message]:
+        """Yield the request to end the transaction, what the coordinator decided, and its response."""
+        assert attempt.transactional_id is not None
+        coordinator = self._coordinator(attempt.transactional_id)
+        by_journals = not self._evidence.timeline.by_logs
+        if by_journals and attempt.decided_ns is not None:
+            text = attempt.asked or "commit"
+            yield self._message(attempt.decided_ns, process, coordinator, f"EndTxn({text})", Kind.COMMIT)
+        decisions = [
+            (self._t.at_ns(row["update_ms"]), row)
+            for row in self._evidence.states
+            if row["transactional_id"] == attempt.transactional_id and str(row["state"]).startswith("Prepare")
+        ]
+        decisive = self._decisive(attempt, [at_ns for at_ns, _ in decisions if at_ns is not None])
+        for at_ns, row in decisions:
+            if attempt.lasts_at(at_ns) or at_ns in decisive:
+                text = f"{row['state']}, producer {row['producer_id']} epoch {row['epoch']}"
+                yield self._message(at_ns, coordinator, coordinator, text, Kind.STATE)
+        if by_journals:
+            if attempt.end_ns is None:
+                yield self._message(None, process, process, "gets no response, and ends", Kind.END)
+            else:
+                yield self._message(attempt.end_ns, coordinator, process, _outcome(attempt), Kind.END)
+
+    def _decisive(self, attempt: Attempt, decided_ns: Sequence[int]) -> set[int]:
+        """Return the times of the decisions that led to the markers of the records."""
+        batches = [self._evidence.batch(position) for position in attempt.records]
+        markers_ns = [self._t.at_ns(batch["marker_ms"]) for batch in batches if batch is not None]
+        earlier = [
+            [at for at in decided_ns if at <= each + TICK_NS] for each in markers_ns if each is not None
+        ]
+        return {max(times) for times in earlier if times}
+
+    def _markers(self, attempt: Attempt, commits: Sequence[Row]) -> Iterator[Message]:
+        """Yield the markers that decided the records, or that there are none."""
+        assert attempt.transactional_id is not None
+        coordinator = self._coordinator(attempt.transactional_id)
+        for tp, offset in attempt.records:
+            batch = self._evidence.batch((tp, offset))
+            if batch is None or not batch["transactional"]:
+                continue
+            if self._t.topic(tp) == OFFSETS and commits:
+                partition = self._who(f"group {commits[0]['group']}", Rank.GROUP)
+            else:
+                partition = self._who(self._t.name(tp), Rank.OUTPUT)
+            if batch["marker"] is None:
+                text = f"no marker above @{offset}: open at the end"
+                yield self._message(None, partition, partition, text, Kind.OPEN)
+                continue
+            text = f"{batch['marker']} marker @{batch['marker_offset']}"
+            yield self._message(self._t.at_ns(batch["marker_ms"]), coordinator, partition, text, Kind.MARKER)
+
+    # What happened meanwhile
+
+    def _requests(self) -> Iterator[Message]:
+        """Yield the requests of the attempts' transactional ids that a rule changed and that reached an attempt."""
+        for each in self._changed([attempt.transactional_id for attempt in self._attempts]):
+            request = each.request
+            if request.api == "Produce":  # it is shown with the records that it has
+                continue
+            own_id = next(iter(request.transactional_ids), "")
+            process = next((a.process for a in self._attempts if a.transactional_id == own_id), own_id)
+            sender, proxy = self._who(process, Rank.PROCESS), self._who(PROXY, Rank.PROXY)
+            yield self._message(request.seen_ns, sender, proxy, each.name, Kind.REQUEST)
+            yield from self._passed(each, sender, self._target(each, own_id))
+
+    def _changed(self, ids: Iterable[str | None]) -> list[ChangedRequest]:
+        """Return the changed requests of these ids that were sent, delivered or answered during an attempt."""
+        return changed_requests(self._evidence, [own for own in ids if own is not None], self._attempts)
+
+    def _target(self, each: ChangedRequest, own_id: str) -> str:
+        if each.request.api in ("TxnOffsetCommit", "OffsetCommit") and each.request.groups:
+            return self._who(f"group {each.request.groups[0]}", Rank.GROUP)
+        return self._coordinator(own_id)
+
+    def _assignments(self) -> Iterator[Message]:
+        """Yield the moves of the finding's input partitions between processes."""
+        tps = {tp for attempt in self._attempts for tp, _ in attempt.inputs}
+        if not tps or not self._t.exists("assignments"):
+            return
+        for row in self._t.rows("assignments", tp=tps):
+            if not self._from_ns - MARGIN_NS <= row["time_ns"] <= self._to_ns + MARGIN_NS:
+                continue
+            process = self._who(row["journal"], Rank.PROCESS)
+            group = self._who(f"group {row['group']}", Rank.GROUP)
+            verb = "gains" if row["gained"] else "loses"
+            text = f"{verb} {self._t.name(row['tp'])}"
+            yield self._message(row["time_ns"], group, process, text, Kind.ASSIGNMENT)
+
+    def _reads(self) -> Iterator[Message]:
+        """Yield for each record of the finding its first reader, or the final reader that did not receive it."""
+        records = [each for attempt in self._attempts for each in attempt.records]
+        positions = [(tp, offset) for tp, offset in records if self._t.topic(tp) != OFFSETS]
+        if not positions:
+            return
+        tps, offsets = {tp for tp, _ in positions}, {offset for _, offset in positions}
+        polls = [
+            row
+            for row in self._t.rows("polls", tp=tps, offset=offsets)
+            if (row["tp"], row["offset"]) in positions
+        ]
+        readers = {row["op"]: row["journal"] for row in self._t.rows("ops", op={row["op"] for row in polls})}
+        first: dict[Position, Row] = {}
+        for poll in sorted(polls, key=lambda poll: poll["return_ns"]):
+            first.setdefault((poll["tp"], poll["offset"]), poll)
+        read: dict[tuple[int, str, int], list[int]] = {}
+        for (tp, offset), row in first.items():
+            read.setdefault((tp, readers.get(row["op"], "reader"), row["return_ns"]), []).append(offset)
+        for (tp, name, at_ns), received in read.items():
+            partition, receiver = self._who(self._t.name(tp), Rank.OUTPUT), self._who(name, Rank.READER)
+            yield self._message(at_ns, partition, receiver, _records(received), Kind.READ)
+        for tp, offset in dict.fromkeys(positions):
+            if (tp, offset) not in first:
+                yield from self._unread(tp, offset, self._who(self._t.name(tp), Rank.OUTPUT))
+
+    def _unread(self, tp: int, offset: int, partition: str) -> Iterator[Message]:
+        ends = self._t.rows("ends", tp=[tp], role=["final"], isolation=["read_committed"])
+        for end in ends:
+            if end["next"] > offset:
+                receiver = self._who(end["journal"], Rank.READER)
+                text = f"reads on to @{end['next']}, without @{offset}"
+                yield self._message(None, partition, receiver, text, Kind.UNREAD)
+
+    def _faults(self) -> Iterator[Message]:
+        """Yield the faults during the attempts."""
+        for fault in self._evidence.faults:
+            start_ns = round(fault.start_s * 1e9)
+            end_ns = None if fault.end_s is None else round(fault.end_s * 1e9)
+            if not fault.acted or start_ns > self._to_ns + TICK_NS or _is_rule(fault, self._evidence):
+                continue
+            if end_ns is not None and end_ns < self._from_ns - MARGIN_NS:
+                continue
+            target = self._target_of(fault)
+            if target == EVERYBODY and fault.details.get("worker"):
+                continue  # a process that has no part in the finding
+            yield self._message(start_ns, target, target, fault.struck, Kind.FAULT)
+            if end_ns is not None and end_ns <= self._to_ns + MARGIN_NS:
+                yield self._message(end_ns, target, target, f"{fault.fault} is over", Kind.HEAL)
+
+    def _target_of(self, fault: FaultReport) -> str:
+        worker = fault.details.get("worker", "")
+        return next((name for name in self._ranks if name and is_process(worker, name)), EVERYBODY)
+
+
+def changed_requests(
+    evidence: FindingEvidence, ids: Sequence[str], attempts: Sequence[Attempt]
+) -> list[ChangedRequest]:
+    """Return the requests of these transactional ids that a rule changed, and that were sent, delivered or answered
+    during one of the attempts.
+    """
+    return [
+        each
+        for each in evidence.protocol.under_way(ids)
+        if any(
+            attempt.lasts_at(at_ns)
+            for attempt in attempts
+            for at_ns in (each.request.seen_ns, each.request.delivered_ns, each.answered_ns)
+        )
+    ]
+
+
+def _records(offsets: Sequence[int]) -> str:
+    return f"record{'s' * (len(offsets) > 1)} @{spans(offsets)}"
+
+
+def is_process(journal: str, name: str) -> bool:
+    """Return whether a name is that of a process (`bill-3.0`), or of its worker (`bill-3`)."""
+    return journal != "" and name in (journal, journal.rpartition(".")[0])
+
+
+def _is_rule(fault: FaultReport, evidence: FindingEvidence) -> bool:
+    """Return whether the fault is a rule. Its requests are shown instead."""
+    return any(each.rule == fault.fault for each in evidence.protocol.changed.values())
+
+
+def _outcome(attempt: Attempt) -> str:
+    words = {
+        Outcome.OK.value: "success",
+        Outcome.FAIL.value: "failure",
+        Outcome.INFO.value: "outcome unknown",
+    }
+    error = f": {attempt.error}" if attempt.error else ""
+    return f"{words.get(attempt.outcome, attempt.outcome)}{error}"
+
+
+def _in_order(messages: Iterable[Message]) -> list[Message]:
+    """Sort by time. A message without a time comes last.
+
+    Coordinators write times in whole milliseconds, rounded down, so what they did comes last in its millisecond.
+    """
+
+    def key(message: Message) -> tuple[bool, int]:
+        rounded = message.kind in (Kind.STATE, Kind.MARKER, Kind.OFFSETS)
+        return message.time_ns is None, (message.time_ns or 0) + 999_999 * rounded
+
+    return sorted(messages, key=key)
+
+
+_LEAST_INFORMATIVE = (Kind.STATE, Kind.ASSIGNMENT, Kind.READ, Kind.BEGIN, Kind.HEAL)
+
+
+def _most_informative(messages: Sequence[Message]) -> list[Message]:
+    """Return at most `MOST_MESSAGES`: without the kinds that tell least, and then the first ones."""
+    kept = list(messages)
+    for kind in _LEAST_INFORMATIVE:
+        if len(kept) <= MOST_MESSAGES:
+            break
+        kept = [message for message in kept if message.kind is not kind]
+    return kept[:MOST_MESSAGES]

@@ -1,0 +1,153 @@
+"""The rows of a run's tables that its findings need, read once for all findings."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.record.protocol_journal import ProtocolJournal
+from harness.results.example import Example, Part
+from harness.results.verdict import FaultReport
+from harness.results.wording import integer
+from reports.run_tables import Row, RunTables
+from reports.timeline.markers import deciding_markers
+from reports.timeline.model import Timeline
+
+Position = tuple[int, int]
+"""Partition number in the run, and offset."""
+OFFSETS = "__consumer_offsets"
+MOST_RECORDS = 6
+MOST_INPUTS = 3
+
+
+class FindingEvidence:
+    """What the tables say about the records of some examples. Raises `UnreadableInput` for a damaged table."""
+
+    def __init__(
+        self,
+        t: RunTables,
+        timeline: Timeline,
+        examples: Iterable[Example],
+        faults: Sequence[FaultReport],
+        protocol: ProtocolJournal,
+    ) -> None:
+        self.t, self.timeline, self.faults, self.protocol = t, timeline, faults, protocol
+        self._examples = list(examples)
+
+    def records(self, example: Example) -> list[Position]:
+        """Return the positions of the first records of an example."""
+        return self._positions(example.records, MOST_RECORDS)
+
+    def inputs(self, example: Example) -> list[Position]:
+        """Return the positions of the first inputs of an example."""
+        return self._positions(example.inputs, MOST_INPUTS)
+
+    def offset_partitions(self, example: Example) -> set[int]:
+        """Return the partitions whose committed offsets tell about an example: those of its inputs and offsets."""
+        parts = [(str(part.get("topic")), integer(part.get("partition")) or 0) for part in example.offsets]
+        own = {self.t.numbers[each] for each in parts if each in self.t.numbers}
+        return own | {tp for tp, _ in self.inputs(example)}
+
+    def _positions(self, parts: Iterable[Part], most: int) -> list[Position]:
+        positions: dict[Position, None] = {}
+        for part in parts:
+            offset, partition = integer(part.get("offset")), integer(part.get("partition"))
+            tp = self.t.numbers.get((str(part.get("topic")), partition if partition is not None else -1))
+            if tp is not None and offset is not None:
+                positions[tp, offset] = None
+        return list(positions)[:most]
+
+    @cached_property
+    def _batches(self) -> dict[int, list[dict[str, Any]]]:
+        """By partition: the batches that hold the records and inputs of the examples, with their markers."""
+        wanted: dict[int, set[int]] = {}
+        for example in self._examples:
+            for tp, offset in [*self.records(example), *self.inputs(example)]:
+                wanted.setdefault(tp, set()).add(offset)
+        if not wanted or not self.t.exists("batches"):
+            return {}
+        table = deciding_markers(self.t, wanted.keys())
+        masks = [
+            pc.and_(
+                pc.equal(table["tp"], tp),
+                pc.and_(
+                    pc.less_equal(table["base_offset"], max(offsets)),
+                    pc.greater_equal(table["last_offset"], min(offsets)),
+                ),
+            )
+            for tp, offsets in wanted.items()
+        ]
+        mask = masks[0]
+        for each in masks[1:]:
+            mask = pc.or_(mask, each)
+        rows: dict[int, list[dict[str, Any]]] = {}
+        for row in table.filter(mask).to_pylist():
+            rows.setdefault(row["tp"], []).append(row)
+        return rows
+
+    def batch(self, position: Position) -> Row | None:
+        """Return the batch that holds a record, with the marker that decides it; None: the log is not stored."""
+        tp, offset = position
+        batches = self._batches.get(tp, ())
+        return next((row for row in batches if row["base_offset"] <= offset <= row["last_offset"]), None)
+
+    @cached_property
+    def states(self) -> list[dict[str, Any]]:
+        """The states in the transaction log, in the order of the log; empty if it is not stored."""
+        if not self.t.exists("transactions"):
+            return []
+        rows = self.t.rows("transactions")
+        return sorted(rows, key=lambda row: (row["log_tp"], row["log_offset"]))
+
+    @cached_property
+    def ids_by_producer(self) -> Mapping[int, str]:
+        """By producer id: its transactional id."""
+        return {
+            row["producer_id"]: row["transactional_id"]
+            for row in self.states
+            if row["producer_id"] is not None and row["transactional_id"] is not None
+        }
+
+    @cached_property
+    def processes_by_id(self) -> Mapping[str, Sequence[str]]:
+        """By transactional id: the instances of a custom pipeline that used it, as far as they are known."""
+        users: dict[str, list[str]] = {}
+        for journal, client in sorted(self.t.metadata.program_clients.items()):
+            for own in client.transactional_ids:
+                users.setdefault(own, []).append(journal)
+        declared = pc.unique(self.timeline.transactions["transactional_id"]).to_pylist()
+        for own in declared:
+            if own is not None and own not in users:
+                process = self.transactions_of(own)[0]["process"]
+                if process is not None:
+                    users[own] = [process]
+        return users
+
+    def transactions_of(self, transactional_id: str) -> list[dict[str, Any]]:
+        """Return the transactions of an id, in the order of their begin."""
+        table = self.timeline.transactions
+        own = table.filter(pc.fill_null(pc.equal(table["transactional_id"], transactional_id), False))
+        return list(own.sort_by("begin_ns").to_pylist())
+
+    def operations(self, names: Collection[str]) -> dict[str, dict[str, Any]]:
+        """Return the operations with these names, from the journals."""
+        if not names or not self.t.exists("ops"):
+            return {}
+        return {row["name"]: row for row in self.t.rows("ops", name=set(names))}
+
+    @cached_property
+    def _offset_commits(self) -> pa.Table | None:
+        return self.t.table("offsets") if self.t.exists("offsets") else None
+
+    def offset_commits(self, tps: Collection[int], producer_id: int | None = None) -> list[dict[str, Any]]:
+        """Return the offset commits for these partitions, of one producer or of all, in the order of the log."""
+        table = self._offset_commits
+        if table is None or not tps:
+            return []
+        mask = pc.is_in(table["tp"], value_set=pa.array(list(tps), pa.int32()))
+        if producer_id is not None:
+            mask = pc.and_(mask, pc.equal(table["producer_id"], producer_id))
+        rows = table.filter(mask).to_pylist()
+        return sorted(rows, key=lambda row: (row["log_tp"], row["log_offset"]))

@@ -1,0 +1,84 @@
+"""What happened in an invalid run: its findings by cause, with the diagram of the smallest finding of each cause."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from harness.record.protocol_journal import ProtocolJournal
+from harness.results.example import Example
+from harness.results.verdict import AnomalyFindings, FaultReport
+from reports.counterexample.attempts import Attempt, attempts_of
+from reports.counterexample.cause import FoundCause, find_cause
+from reports.counterexample.diagram import Diagram, draw_diagram
+from reports.counterexample.evidence import FindingEvidence
+from reports.run_tables import RunTables
+from reports.timeline.model import Timeline
+
+MOST_STORIES = 3
+MOST_EXAMPLES = 10
+
+
+@dataclass(frozen=True)
+class StoryFinding:
+    """A finding, with what is known about it."""
+
+    anomaly: str
+    number: int  # in its anomaly, from 1
+    example: Example
+    attempts: Sequence[Attempt]
+    cause: FoundCause
+    root: bool  # its anomaly is no consequence of another one
+
+    @property
+    def order(self) -> tuple[int, bool, bool, int]:
+        """The first finding in this order is drawn: two processes meet in it, it has records, and its parts are few."""
+        processes = len({attempt.process for attempt in self.attempts})
+        parts = len(self.attempts) + sum(len(a.records) + len(a.inputs) for a in self.attempts)
+        without_records = not any(attempt.records for attempt in self.attempts)
+        return -min(processes, 2), without_records, not self.root, parts
+
+
+@dataclass
+class Story:
+    """The findings of one cause."""
+
+    cause: FoundCause
+    shown: StoryFinding
+    diagram: Diagram
+    counts: dict[str, int] = field(default_factory=dict)
+    """By anomaly: how many findings have this cause, of those that have an example."""
+
+
+def tell(
+    t: RunTables,
+    timeline: Timeline,
+    anomalies: Iterable[tuple[str, AnomalyFindings]],
+    faults: Sequence[FaultReport],
+    protocol: ProtocolJournal,
+) -> list[Story]:
+    """Return the stories of the anomalies that decide the verdict, the largest group first; at most `MOST_STORIES`.
+
+    Raises `UnreadableInput` for a damaged table.
+    """
+    bad = [(name, findings) for name, findings in anomalies if not findings.allowed]
+    examples = [example for _, findings in bad for example in findings.examples[:MOST_EXAMPLES]]
+    evidence = FindingEvidence(t, timeline, examples, faults, protocol)
+    names = {name for name, _ in bad}
+    by_cause: dict[str, list[StoryFinding]] = {}
+    for name, findings in bad:
+        for number, example in enumerate(findings.examples[:MOST_EXAMPLES], 1):
+            attempts = attempts_of(evidence, example)
+            cause = find_cause(evidence, example, attempts)
+            story_finding = StoryFinding(
+                name, number, example, attempts, cause, findings.because not in names
+            )
+            by_cause.setdefault(cause.key, []).append(story_finding)
+    stories = []
+    for findings_of_cause in by_cause.values():
+        shown = min(findings_of_cause, key=lambda each: each.order)
+        diagram = draw_diagram(evidence, shown.example, shown.attempts)
+        story = Story(shown.cause, shown, diagram)
+        for each in findings_of_cause:
+            story.counts[each.anomaly] = story.counts.get(each.anomaly, 0) + 1
+        stories.append(story)
+    stories.sort(key=lambda story: (not story.cause.known, -sum(story.counts.values())))
+    return stories[:MOST_STORIES]

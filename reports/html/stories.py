@@ -1,0 +1,92 @@
+"""The counter-examples, prepared for the report's template."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from markupsafe import Markup
+
+from harness.common.errors import UnreadableInput
+from harness.record.protocol_journal import ProtocolJournal
+from harness.results.verdict import AnomalyFindings, FaultReport
+from harness.results.wording import join_words, number, printable
+from reports.charts.sequence import sequence
+from reports.counterexample.diagram import EVERYBODY, Message
+from reports.counterexample.story import MOST_EXAMPLES, Story, tell
+from reports.findings_text import example_sentences
+from reports.html.findings import ident_of
+from reports.html.template import WIDTHS
+from reports.run_tables import RunTables
+from reports.timeline.model import Timeline
+
+
+@dataclass(frozen=True)
+class ListedMessage:
+    """A message of the diagram, as a line of text."""
+
+    at: str  # empty: the time is not known
+    words: str
+
+
+@dataclass(frozen=True)
+class ReportStory:
+    """The findings of one cause, prepared for the template."""
+
+    sentence: str
+    cause: Sequence[str]
+    counted: str
+    ident: str  # the anchor of the finding that is drawn
+    drawing: Markup | None
+    messages: Sequence[ListedMessage]
+    left_out: int
+
+
+def report_stories(
+    t: RunTables,
+    timeline: Timeline,
+    ordered: Sequence[tuple[str, AnomalyFindings]],
+    faults: Sequence[FaultReport],
+    protocol: ProtocolJournal,
+) -> tuple[list[ReportStory], list[str]]:
+    """Return the stories of an invalid run, and notes about what cannot be read."""
+    try:
+        stories = tell(t, timeline, ordered, faults, protocol)
+    except (UnreadableInput, pa.ArrowException) as error:
+        return [], [printable(f"what happened cannot be told: {error}", 300)]
+    return [_report_story(n, story, dict(ordered)) for n, story in enumerate(stories, 1)], []
+
+
+def _report_story(n: int, story: Story, anomalies: Mapping[str, AnomalyFindings]) -> ReportStory:
+    shown = story.shown
+    return ReportStory(
+        example_sentences(shown.anomaly, anomalies[shown.anomaly])[shown.number - 1],
+        story.cause.sentences,
+        _counted(story, anomalies),
+        f"{ident_of(shown.anomaly)}-{shown.number}",
+        sequence(f"story-{n}", WIDTHS[0], story.diagram),
+        list(_listed(story.diagram.messages)),
+        story.diagram.left_out,
+    )
+
+
+def _counted(story: Story, anomalies: Mapping[str, AnomalyFindings]) -> str:
+    """Return which findings have the cause."""
+    parts = []
+    for name, count in story.counts.items():
+        findings = anomalies[name]
+        shown = min(len(findings.examples), MOST_EXAMPLES)
+        label = printable(name, 60)
+        if count == findings.count:
+            parts.append(f"{number(count)} {label}")
+        elif count == shown:
+            parts.append(f"{number(findings.count)} {label} (all {number(shown)} that are shown)")
+        else:
+            parts.append(f"{number(count)} of the {number(shown)} {label} that are shown")
+    return f"Findings with this cause: {join_words(parts, 8)}."
+
+
+def _listed(messages: Sequence[Message]) -> Iterator[ListedMessage]:
+    for message in messages:
+        at = "" if message.time_ns is None else f"{message.time_ns / 1e9:,.3f} s"
+        words = message.text if message.sender == EVERYBODY else str(message)
+        yield ListedMessage(at, words)

@@ -1,0 +1,245 @@
+"""The counter-examples of small runs: who sent what to whom, in order, and the cause in words."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.results.example import Example
+from harness.results.run_metadata import ProgramClient, RunMetadata
+from harness.results.verdict import AnomalyFindings, FaultReport
+from reports.counterexample import diagram as diagram_module
+from reports.counterexample.diagram import Kind
+from reports.counterexample.story import Story, tell
+from reports.run_tables import RunTables
+from reports.timeline.load import load
+from tests.support.changed_requests import write_held_requests
+from tests.support.histories import WALL_MS, History
+from tests.support.stored_tables import write_store
+
+PAUSE = FaultReport(
+    "pause-worker", "worker w", 0.0, 0.0, True, "stopped", "worker w was paused and replaced", {"worker": "w"}
+)
+PROGRAM = """
+[run]
+wall_ms_at_zero = 1000000.0
+
+[[workload.stages]]
+name = "s"
+writes = ["x", "y"]
+journaled = false
+
+[workload.stages.transactional_ids]
+"""
+
+
+def told(
+    folder: Path,
+    history: History,
+    *examples: dict[str, Any],
+    faults: Sequence[FaultReport] = (),
+    plan: str = "[run]\n",
+    clients: dict[str, ProgramClient] | None = None,
+    held: Sequence[str] = (),
+    sent_s: float = 0.0,
+    keep_assignments: bool = False,
+) -> list[Story]:
+    history.alter("assignments", lambda row: row if keep_assignments else None)
+    write_store(folder, [(1, history)], log=True)
+    RunMetadata(faults=faults, program_clients=clients or {}).save(folder / "metadata.json")
+    (folder / "run.toml").write_text(plan)
+    if held:
+        write_held_requests(folder, *held, sent_s=sent_s)
+    t = RunTables(folder, WALL_MS)
+    findings = AnomalyFindings(len(examples), [Example.from_json(example) for example in examples])
+    return tell(t, load(t), [("reprocessed-input", findings)], faults, t.protocol)
+
+
+def record(offset: int, value: str | None, topic: str = "x") -> dict[str, Any]:
+    return {"topic": topic, "partition": 0, "offset": offset, "value": value}
+
+
+def messages(story: Story) -> list[str]:
+    return [str(message) for message in story.diagram.messages]
+
+
+def twice() -> tuple[History, dict[str, Any]]:
+    """Two workers process one input, and both commit."""
+    history = History()
+    history.feed(1)
+    history.transact(0, worker="w", pid=1, transactional_id="id-1")
+    history.transact(0, worker="v", pid=2, transactional_id="id-2")
+    example = {
+        "input": {"topic": "a", "partition": 0, "offset": 0},
+        "records": [record(0, "w:0:0"), record(2, "v:0:0")],
+    }
+    return history, example
+
+
+def test_the_messages_of_two_transactions_are_in_order_of_time(tmp_path: Path) -> None:
+    (story,) = told(tmp_path, *twice())
+    assert [each.name for each in story.diagram.participants] == [
+        *("a/0", "w", "v", "coordinator of id-1", "coordinator of id-2", "group g", "x/0", "z"),
+    ]
+    assert messages(story) == [
+        "a/0 -> w: input @0",
+        "w: begins a transaction w:0",
+        "w -> coordinator of id-1: EndTxn(commit)",
+        "w -> x/0: record @0",
+        "coordinator of id-1 -> w: success",
+        "w -> group g: offset 1 of a/0",
+        "coordinator of id-1: PrepareCommit, producer 1 epoch 0",
+        "coordinator of id-1 -> x/0: commit marker @1",
+        "a/0 -> v: input @0",
+        "v: begins a transaction v:0",
+        "v -> coordinator of id-2: EndTxn(commit)",
+        "v -> x/0: record @2",
+        "coordinator of id-2 -> v: success",
+        "v -> group g: offset 1 of a/0",
+        "coordinator of id-2: PrepareCommit, producer 2 epoch 0",
+        "coordinator of id-2 -> x/0: commit marker @3",
+        "x/0 -> z: records @0, 2",
+    ]
+    assert story.cause.sentences == ["The cause is not known: no fault came before it."]
+
+
+def test_a_partition_that_moves_is_shown(tmp_path: Path) -> None:
+    history, example = twice()
+    history.assign("v")
+    (story,) = told(tmp_path, history, example, keep_assignments=True)
+    assert "group g -> v: gains a/0" in messages(story)
+
+
+def test_the_cause_of_a_zombie_names_the_process_and_what_did_not_stop_it(tmp_path: Path) -> None:
+    history, example = twice()
+    paused = replace(PAUSE, start_s=0.004, end_s=0.02)
+    (story,) = told(tmp_path, history, example, faults=[paused])
+    assert story.cause.fault == 1 and story.cause.known
+    assert (
+        story.cause.sentences[0]
+        == "w was paused at 0.0 s in w:0, with the transactional id id-1, and resumed at 0.0 s."
+    )
+    assert story.cause.sentences[1].startswith("Meanwhile v processed the same input")
+    assert any("id-2 is another one" in sentence for sentence in story.cause.sentences)
+    assert "w: worker w was paused and replaced" in messages(story)
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (replace(PAUSE, acted=False), "a fault that did not act"),
+        (replace(PAUSE, details={"worker": "u"}), "another process"),
+        (replace(PAUSE, start_s=5.0, end_s=6.0), "a fault after the finding"),
+    ],
+)
+def test_a_pause_that_did_not_strike_the_finding_is_not_its_cause(
+    fault: FaultReport, why: str, tmp_path: Path
+) -> None:
+    history, example = twice()
+    (story,) = told(tmp_path, history, example, faults=[fault])
+    assert not story.cause.known, why
+    assert story.cause.sentences[0].startswith("The cause is not known"), why
+
+
+def test_a_zombie_of_a_program_is_named_by_its_requests(tmp_path: Path) -> None:
+    """Without journals the instance, its transaction and the offsets come from the logs and the protocol proxy."""
+    history, example = twice()
+    history.alter("stages", lambda row: row | {"journaled": False})
+    for row in example["records"]:
+        row["value"] = None
+    clients = {"bill-3.0": ProgramClient(["id-1"], True), "bill-1.0": ProgramClient(["id-2"], True)}
+    fault = replace(PAUSE, fault="pause-instance", start_s=0.005, end_s=0.02, details={"worker": "bill-3.0"})
+    (story,) = told(tmp_path, history, example, faults=[fault], plan=PROGRAM, clients=clients)
+    assert messages(story)[:2] == ["a/0 -> bill-3.0: input @0", "bill-3.0: begins a transaction"]
+    assert "bill-3.0 -> x/0: record @0" in messages(story)
+    assert "bill-1.0 -> group g: offset 1 of a/0" in messages(story)
+    assert "bill-3.0: worker w was paused and replaced" in messages(story)
+    assert any("without the generation" in sentence for sentence in story.cause.sentences)
+
+
+def test_without_a_protocol_proxy_the_generation_is_not_known(tmp_path: Path) -> None:
+    history, example = twice()
+    history.alter("stages", lambda row: row | {"journaled": False})
+    plan = PROGRAM + 'bill-3 = "id-1"\nbill-1 = "id-2"\n'
+    fault = replace(PAUSE, fault="pause-instance", start_s=0.005, end_s=0.02, details={"worker": "bill-3.0"})
+    (story,) = told(tmp_path, history, example, faults=[fault], plan=plan)
+    assert messages(story)[0] == "a/0 -> bill-3: input @0"
+    assert (
+        story.cause.sentences[-1]
+        == "Whether it sent its offsets with the generation of its consumer is not known."
+    )
+
+
+def test_a_late_request_is_the_cause_if_it_arrived_in_the_next_transaction(tmp_path: Path) -> None:
+    history = History()
+    history.feed(1)
+    history.clock = 1_000_000_000
+    history.transact(0, fate="abort", transactional_id="id-1", return_ns=3_000_000_000)
+    (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")}, held=["id-1"], sent_s=0.5)
+    assert story.cause.key == "late EndTxn by late-end-txn"
+    assert story.cause.sentences == [
+        "EndTxn(abort) 41 of id-1 belongs to the transaction before w:0.",
+        "It was held by late-end-txn for 1.2 s, and arrived at 1.7 s in w:0: the broker accepted it.",
+    ]
+    drawn = messages(story)
+    assert drawn.index("w -> protocol proxy: EndTxn(abort) 41") < drawn.index("w: begins a transaction w:0")
+    assert "protocol proxy -> coordinator of id-1: late: EndTxn(abort) 41" in drawn
+    assert "coordinator of id-1 -> x/0: abort marker @1" in drawn
+
+
+def test_a_request_that_arrived_before_or_after_the_transaction_is_not_its_cause(tmp_path: Path) -> None:
+    history = History()
+    history.feed(1)
+    history.clock = 1_000_000_000
+    history.transact(0, fate="abort", transactional_id="id-1")  # it ends before the request arrives at 1.7 s
+    (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")}, held=["id-1"], sent_s=0.5)
+    assert not story.cause.known
+
+
+def test_a_record_without_a_marker_is_open_and_the_final_reader_stops_before_it(tmp_path: Path) -> None:
+    history = History()
+    history.feed(1)
+    history.transact(0, outcome="info", fate="open", transactional_id="id-1")
+    (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")})
+    assert messages(story)[-1] == "x/0: no marker above @0: open at the end"
+    assert "w: gets no response, and ends" in messages(story)
+    assert not any(message.kind is Kind.UNREAD for message in story.diagram.messages)
+
+
+def test_a_lost_record_is_one_that_the_final_reader_passed(tmp_path: Path) -> None:
+    history = History()
+    history.feed(1)
+    history.transact(0, fates={"x": "abort"}, transactional_id="id-1")
+    (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")})
+    assert messages(story)[-1] == "x/0 -> z: reads on to @3, without @0"
+
+
+def test_findings_with_one_cause_are_one_story_and_the_smallest_is_drawn(tmp_path: Path) -> None:
+    history, example = twice()
+    alone = {"record": record(0, "w:0:0")}
+    paused = replace(PAUSE, start_s=0.004, end_s=0.02)
+    (story,) = told(tmp_path, history, alone, example, example, faults=[paused])
+    assert story.counts == {"reprocessed-input": 3}
+    assert story.shown.number == 2  # two processes meet in it
+
+
+def test_a_finding_without_records_is_told_without_a_diagram(tmp_path: Path) -> None:
+    (story,) = told(tmp_path, History(), {"group": "g", "still_s": 40.0})
+    assert story.diagram.messages == () and not story.cause.known
+
+
+def test_a_long_diagram_keeps_the_most_telling_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diagram_module, "MOST_MESSAGES", 14)
+    (story,) = told(tmp_path, *twice())
+    assert len(story.diagram.messages) == 14 and story.diagram.left_out == 3
+    kinds = {message.kind for message in story.diagram.messages}
+    assert Kind.STATE not in kinds and {Kind.INPUT, Kind.RECORD, Kind.MARKER, Kind.OFFSETS} <= kinds
+
+
+def test_a_planted_mistake_is_said_first(tmp_path: Path) -> None:
+    (story,) = told(tmp_path, *twice(), plan='[run]\n[options]\ndefect = "no-rewind"\n')
+    assert story.cause.sentences == ["The mistake was planted: --defect no-rewind."]
