@@ -35,6 +35,7 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
     if trace := _first_trace(verdict, folder):
         lines.append(f"  step by step: {trace}")
     lines += [f"  unknown: {printable(reason.text, 300)}" for reason in verdict.unknown_because]
+    lines += [f"  {line}" for line in _left(verdict)]
     lines += [f"  more: {line}" for line in _explained(verdict)]
     lines += [f"  warning: {printable(reason.text, 300)}" for reason in verdict.warnings[:MOST_WARNINGS]]
     not_exercised, without_evidence = verdict.not_exercised, checks_without_evidence(verdict.not_checked)
@@ -111,7 +112,14 @@ def allowed_and_unknown(verdict: Verdict) -> Iterator[str]:
         yield f"allowed: {', '.join(allowed)}"
     if len(verdict.unknown_because) > 1:
         yield from (f"unknown: {printable(reason.text, 300)}" for reason in verdict.unknown_because)
+    yield from _left(verdict)
     yield from (f"more: {line}" for line in _explained(verdict))
+
+
+def _left(verdict: Verdict) -> Iterator[str]:
+    """Yield what the groups have not processed, if anything is left."""
+    if verdict.left is not None and verdict.left.is_left:
+        yield f"left: {printable(verdict.left.summary, 600)}"
 
 
 def _explained(verdict: Verdict) -> Iterator[str]:

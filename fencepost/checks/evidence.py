@@ -15,6 +15,7 @@ from harness.model.vocabulary import Premise
 from harness.record.parquet_reader import read_parquet
 from harness.record.protocol_journal import JOURNAL, read_journal
 from harness.record.schema import LOG, find_mismatch
+from harness.results.lag import Lag
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata
 from harness.settings.run_file import StoredPlan
@@ -78,6 +79,14 @@ class Evidence:
     def api_errors(self) -> Mapping[str, Mapping[str, int]]:
         """By API and error, how many responses with it clients got through the protocol proxy. Raises `OSError`."""
         return read_journal(self.folder / JOURNAL, wanted=lambda request: False).api_errors
+
+    @cached_property
+    def lag(self) -> Lag:
+        """What is between the committed offsets of the groups and the ends of the logs."""
+        from reports.lag import measure_lag
+        from reports.run_tables import RunTables
+
+        return measure_lag(RunTables(self.folder))
 
     @property
     def size_bytes(self) -> int:

@@ -179,6 +179,7 @@ def decide(evidence: Evidence, result: CheckResult) -> Verdict:
         unsettled=result.unsettled,
         requests=run_metadata.requests,
         api_errors=evidence.api_errors,
+        left=evidence.lag,
     )
 
 

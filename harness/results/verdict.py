@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.common.errors import ExitStatus, UnreadableInput
 from harness.results.example import Example, Operation
+from harness.results.lag import Lag
 from harness.results.liveness import Liveness
 from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import Reason
@@ -217,6 +218,7 @@ class Verdict:
     api_errors: Mapping[str, Mapping[str, int]] = field(
         default_factory=dict
     )  # by API and error, the responses that clients got through the protocol proxy
+    left: Lag | None = None  # what the groups of a stored run have not processed; never changes `valid`
 
     def as_json(self) -> dict[str, Any]:
         """Return the content of the file."""
@@ -241,6 +243,7 @@ class Verdict:
             "unsettled": self.unsettled.as_json(),
             "requests": {name: list(versions) for name, versions in self.requests.items()},
             "api_errors": {api: dict(errors) for api, errors in self.api_errors.items()},
+            **({"left": self.left.as_json()} if self.left else {}),
         }
 
     @classmethod
@@ -270,6 +273,7 @@ class Verdict:
                 unsettled=IndeterminateOperations.from_json(body["unsettled"]),
                 requests=body["requests"],
                 api_errors=body.get("api_errors", {}),
+                left=Lag.from_json(body["left"]) if "left" in body else None,
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise UnreadableInput(
