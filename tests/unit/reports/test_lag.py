@@ -147,14 +147,20 @@ def test_the_next_marker_of_the_same_producer_decides_a_record(tmp_path: Path) -
     )
 
 
-def test_records_of_an_open_transaction_are_left(tmp_path: Path) -> None:
-    history = transactional_inputs(1, 7, "commit")
+@pytest.mark.parametrize("pid", [6, 7, 8])
+def test_records_of_an_open_transaction_are_left(tmp_path: Path, pid: int) -> None:
+    """A marker of another producer, of another transaction or of another partition does not decide them."""
+    history = transactional_inputs(1, 7, "commit", History(inputs="ab"))
     history.commit_offset(1)
-    transactional_inputs(2, 7, None, history)
+    transactional_inputs(2, pid, None, history)
+    history.append("b", "v", 7)
     lag = lag_of(tmp_path, without_journals(history))
-    assert lag.rows[0].between == "2 records of open transactions and 1 commit marker"
+    assert {row.name: row.between for row in lag.rows} == {
+        "a/0": "2 records of open transactions and 1 commit marker",
+        "b/0": "1 record of an open transaction",
+    }
     assert lag.is_left
-    assert lag.summary.startswith("2 records of open transactions are left: no marker shows")
+    assert lag.summary.startswith("3 records of open transactions are left: no marker shows")
 
 
 def test_a_group_that_lags_has_committed_records_left(tmp_path: Path) -> None:
@@ -206,7 +212,7 @@ def test_the_log_of_the_leader_counts_and_not_that_of_a_follower(tmp_path: Path)
     history.transact(2)
 
     def shorten(row: Row) -> Row | None:
-        return row if row["leader"] or row["base_offset"] == 0 else None
+        return row if row["leader"] or row["base_offset"] in (0, 3) else None
 
     history.alter("batches", shorten)
     history.alter("replicas", lambda row: row if row["leader"] else row | {"log_end": 1})
