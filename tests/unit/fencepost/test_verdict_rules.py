@@ -18,6 +18,8 @@ from harness.results.verdict import AnomalyFindings, CheckResult, FaultReport, V
 from harness.runner.processes import unexpected_end
 from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan
+from tests.support.histories import History
+from tests.support.stored_tables import write_store
 
 HEAL = RunPhase("heal", 10.0, 12.0)
 ACTED = FaultReport(
@@ -48,6 +50,18 @@ def verdict_of(
 
 def test_a_clean_run_whose_faults_acted_is_valid() -> None:
     assert verdict_of().valid is Validity.VALID
+
+
+def test_what_is_left_is_in_the_verdict_and_does_not_decide_it(tmp_path: Path) -> None:
+    history = History()
+    history.feed(2)
+    history.transact(0)
+    write_store(tmp_path, [(5, history)], log=True)
+    plan = StoredPlan(Options(seed=1), RUN, [PLANNED], WORKLOAD.as_table())
+    evidence = Evidence("h", tmp_path, plan, RunMetadata(faults=[ACTED]), differences=())
+    verdict = decide(evidence, CLEAN)
+    assert verdict.valid is Validity.VALID
+    assert verdict.left is not None and verdict.left.entries.committed_records == 1
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.common.errors import ExitStatus, UnreadableInput
+from harness.results.lag import EntryCounts, Lag, PartitionLag
 from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.results.verdict import (
@@ -56,8 +57,15 @@ def test_a_verdict_survives_the_round_trip_through_json() -> None:
         checked=["duplicate"],
         api_errors={"EndTxn": {"NOT_COORDINATOR": 3}},
         churn=[MembershipChange("shop", "shop-4.0", "shop-2.0", 3.0, 4.5, ("in/0",), ("in/1", "in/2"))],
+        left=Lag.of([PartitionLag("shop", "g", "in", 0, 4, 6, EntryCounts(commit_markers=1, sentinels=1))]),
     )
     assert Verdict.from_json(verdict.as_json()) == verdict
+
+
+def test_a_verdict_says_nothing_about_inputs_left_in_an_external_history() -> None:
+    body = Verdict("h", "n", None, Validity.VALID, "s").as_json()
+    assert "left" not in body
+    assert Verdict.from_json(body).left is None
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.results.lag import EntryCounts, Lag, PartitionLag
 from harness.results.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER, Reason, ReasonCode
 from harness.results.verdict import Validity
-from reports.console import last_lines
+from reports.console import allowed_and_unknown, last_lines
 from tests.support.findings import findings_of
 from tests.support.synthetic_store import REPROCESSED_INPUT, make_verdict, operation, write_store
 
@@ -73,3 +74,21 @@ def test_recorded_values_cannot_move_the_cursor() -> None:
         make_verdict(Validity.VALID, summary="\x1b[2Jverdict\n  valid"), Path("s"), "\x1b]0;x\x07"
     )
     assert all(line.isprintable() for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("entries", "count"),
+    [
+        (EntryCounts(committed_records=2), 1),
+        (EntryCounts(open_records=1), 1),
+        (EntryCounts(aborted_records=3, commit_markers=1, abort_markers=1, sentinels=1), 0),
+        (None, 0),
+    ],
+)
+def test_a_line_says_what_is_left_only_if_something_is_left(entries: EntryCounts | None, count: int) -> None:
+    verdict = make_verdict(
+        Validity.UNKNOWN,
+        left=Lag.of([PartitionLag("s", "g", "a", 0, 1, 9, entries, "" if entries else "why")]),
+    )
+    for lines in (last_lines(verdict, Path("s"), "c"), list(allowed_and_unknown(verdict))):
+        assert len([line for line in lines if line.lstrip().startswith("left: ")]) == count

@@ -12,6 +12,7 @@ import pytest
 from checkers.needs import NEEDS
 from harness.record.protocol_journal import JOURNAL
 from harness.results.example import Operation
+from harness.results.lag import MOST_ROWS, EntryCounts, Lag, PartitionLag
 from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.results.verdict import FaultReport, IndeterminateOperations, Validity, Verdict
@@ -75,6 +76,12 @@ def hostile_verdict() -> Verdict:
         stats={HOSTILE: HOSTILE},
         faults=[FaultReport(HOSTILE, HOSTILE, 1.0, None, False, HOSTILE, HOSTILE)],
         churn=[MembershipChange(HOSTILE, HOSTILE, HOSTILE, 1.0, 2.0, (HOSTILE,), (HOSTILE,), HOSTILE)],
+        left=Lag.of(
+            [
+                PartitionLag(HOSTILE, HOSTILE, HOSTILE, 0, 1, 2, EntryCounts(committed_records=1)),
+                PartitionLag(HOSTILE, HOSTILE, HOSTILE, 1, not_known=HOSTILE),
+            ]
+        ),
     )
 
 
@@ -89,6 +96,27 @@ def test_workers_that_joined_and_left_are_listed_with_the_moved_partitions(tmp_p
     assert "purchases/3" in text and "none (no partition was free)" in text
     plain = make_verdict(Validity.VALID)
     assert "Workers that joined" not in Page(draw(write_store(tmp_path / "plain", plain), plain)).text
+
+
+def test_the_rows_of_what_is_left_are_bounded_and_the_rest_is_counted(tmp_path: Path) -> None:
+    rows = [
+        PartitionLag("shop", "g", "in", n, 10_000, 10_000 + n, EntryCounts(commit_markers=n))
+        for n in range(MOST_ROWS + 7)
+    ]
+    verdict = make_verdict(Validity.VALID, left=Lag.of(rows))
+    text = Page(draw(write_store(tmp_path, verdict), verdict)).text
+    assert "Is anything left?" in text and verdict.left is not None and verdict.left.summary in text
+    assert f"in/{MOST_ROWS + 6}" in text and "10,056" in text and "56 commit markers" in text
+    assert "7 more rows are not shown" in text and "in/6\n" not in text
+
+
+def test_a_report_says_in_one_sentence_that_what_is_left_is_not_known(tmp_path: Path) -> None:
+    verdict = make_verdict(Validity.VALID, left=Lag(not_known="the run has no tables"))
+    text = Page(draw(write_store(tmp_path, verdict), verdict)).text
+    assert "It is not known whether anything is left: the run has no tables." in text
+    assert "Committed offset" not in text
+    plain = make_verdict(Validity.VALID)
+    assert "Is anything left?" not in Page(draw(write_store(tmp_path / "plain", plain), plain)).text
 
 
 @pytest.mark.parametrize("valid", Validity)
