@@ -50,6 +50,11 @@ def find_cause(evidence: FindingEvidence, example: Example, attempts: Sequence[A
     return _before(evidence, example, attempts)
 
 
+def at(time_ns: float) -> str:
+    """Return a time of the run as in the diagram."""
+    return f"{time_ns / 1e9:,.3f} s"
+
+
 def _planted(evidence: FindingEvidence) -> list[str]:
     options = evidence.t.settings.get("options")
     defect = options.get("defect") if isinstance(options, dict) else None
@@ -80,7 +85,7 @@ def _late_for(evidence: FindingEvidence, attempt: Attempt, late: ChangedRequest)
     request = late.request
     assert request.delivered_ns is not None
     held = seconds((request.delivered_ns - request.seen_ns) / 1e9)
-    arrived = seconds(request.delivered_ns / 1e9)
+    arrived = at(request.delivered_ns)
     sentences = [
         f"{late.title} belongs to the transaction before {attempt.words}.",
         f"It was {late.action} for {held}, and arrived at {arrived} in {attempt.words}: {_answered(late)}.",
@@ -101,7 +106,7 @@ def _behind_the_end(evidence: FindingEvidence, attempt: Attempt, late: ChangedRe
     assert request.delivered_ns is not None
     held = seconds((request.delivered_ns - request.seen_ns) / 1e9)
     sentence = (
-        f"{late.title} was {late.action} for {held}, and arrived at {seconds(request.delivered_ns / 1e9)}, when its "
+        f"{late.title} was {late.action} for {held}, and arrived at {at(request.delivered_ns)}, when its "
         f"transaction {attempt.words} was about to end or had ended: {_answered(late)}."
     )
     stop = (
@@ -164,9 +169,9 @@ def _zombie(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCaus
 
 
 def _paused(fault: FaultReport, attempt: Attempt) -> str:
-    until = "" if fault.end_s is None else f", and resumed at {seconds(fault.end_s)}"
+    until = "" if fault.end_s is None else f", and resumed at {at(fault.end_s * 1e9)}"
     own = f", with the transactional id {attempt.transactional_id}" if attempt.transactional_id else ""
-    return f"{attempt.process} was paused at {seconds(fault.start_s)} in {_which(attempt)}{own}{until}."
+    return f"{attempt.process} was paused at {at(fault.start_s * 1e9)} in {_which(attempt)}{own}{until}."
 
 
 def _which(attempt: Attempt) -> str:
@@ -181,14 +186,14 @@ def _taken_over(others: Sequence[Attempt]) -> Iterator[str]:
 def _when(attempt: Attempt) -> str:
     if attempt.begin_ns is None:
         return ""
-    until = "" if attempt.end_ns is None else f" to {seconds(attempt.end_ns / 1e9)}"
-    return f", from {seconds(attempt.begin_ns / 1e9)}{until}"
+    until = "" if attempt.end_ns is None else f" to {at(attempt.end_ns)}"
+    return f", from {at(attempt.begin_ns)}{until}"
 
 
 def _not_stopped(evidence: FindingEvidence, attempt: Attempt, others: Sequence[Attempt]) -> Iterator[str]:
     """Say why neither the producer epoch nor the generation of the group stopped the zombie."""
     if attempt.end_ns is not None:
-        yield f"Then {attempt.process} went on, and its transaction ended at {seconds(attempt.end_ns / 1e9)}."
+        yield f"Then {attempt.process} went on, and its transaction ended at {at(attempt.end_ns)}."
     own = attempt.transactional_id
     if own is None:
         yield "It used no transaction, so nothing could stop its outputs."
@@ -225,8 +230,8 @@ def _death(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause
             ):
                 when = "in" if attempt.lasts_at(start_ns) else "right after"
                 sentences: list[str] = [
-                    f"{attempt.process} was killed at {seconds(fault.start_s)}, {when} {_which(attempt)}.",
-                    *_taken_over([other for other in attempts if other is not attempt]),
+                    f"{attempt.process} was killed at {at(fault.start_s * 1e9)}, {when} {_which(attempt)}.",
+                    *_taken_over([other for other in attempts if other.process != attempt.process]),
                 ]
                 return FoundCause(f"death of {worker}", sentences, number)
     return None
@@ -271,7 +276,7 @@ def _before(evidence: FindingEvidence, example: Example, attempts: Sequence[Atte
     if not earlier:
         return FoundCause(NOT_KNOWN, ["The cause is not known: no fault came before it."])
     number, fault = max(earlier, key=lambda each: each[1].start_s)
-    last = f"{printable(fault.struck, 200)} at {seconds(fault.start_s)}"
+    last = f"{printable(fault.struck, 200)} at {at(fault.start_s * 1e9)}"
     text = f"The cause is not known. The last fault before it: {last}."
     return FoundCause(NOT_KNOWN, [text], number)
 

@@ -6,7 +6,7 @@ from enum import IntEnum, StrEnum
 
 from harness.model.vocabulary import Outcome
 from harness.record.protocol_journal import ChangedRequest
-from harness.results.example import Example
+from harness.results.example import Example, PassingCommit
 from harness.results.verdict import FaultReport
 from harness.results.wording import printable
 from reports.counterexample.attempts import TICK_NS, Attempt
@@ -109,7 +109,8 @@ class _Maker:
         messages = [message for attempt in self._attempts for message in self._attempt(attempt)]
         if not messages:
             return Diagram((), ())
-        messages += [*self._requests(), *self._assignments(), *self._reads(), *self._faults()]
+        messages += [*self._passing_commits(), *self._requests(), *self._assignments()]
+        messages += [*self._reads(), *self._faults()]
         ordered = _in_order(dict.fromkeys(messages))
         kept = _most_informative(ordered)
         used = {name for message in kept for name in (message.sender, message.receiver)} - {EVERYBODY}
@@ -164,7 +165,10 @@ class _Maker:
         for (tp, at_ns), offsets in by_batch.items():
             partition = self._who(self._t.name(tp), Rank.OUTPUT)
             text = _records(offsets)
-            sent_ns = attempt.decided_ns if at_ns is None else max(at_ns, attempt.begin_ns or at_ns)
+            known_ns = (attempt.decided_ns, attempt.end_ns, attempt.begin_ns)
+            sent_ns = next((each for each in known_ns if each is not None), None)
+            if at_ns is not None:
+                sent_ns = max(at_ns, attempt.begin_ns or at_ns)
             changed = self._changed_produce(attempt, (tp, offsets[0]))
             if changed is None:
                 yield self._message(sent_ns, process, partition, text, Kind.RECORD)
@@ -213,6 +217,22 @@ class _Maker:
             by_name = attempt.op is not None and row["op"] == attempt.op
             if by_name or (by_producer and attempt.lasts_at(self._t.at_ns(row["timestamp_ms"]))):
                 yield row
+
+    def _passing_commits(self) -> Iterator[Message]:
+        """Yield the offset commits by which groups went past the inputs, if no attempt made them."""
+        own = {
+            (row["log_tp"], row["log_offset"])
+            for attempt in self._attempts
+            for row in self._offset_commits(attempt)
+        }
+        passing = [part for part in self._example.parts() if isinstance(part, PassingCommit)]
+        positions = set(self._evidence.positions(passing)) - own
+        for row in self._evidence.offset_commits(self._evidence.offset_partitions(self._example)):
+            if (row["log_tp"], row["log_offset"]) in positions:
+                group = self._who(f"group {row['group']}", Rank.GROUP)
+                how = "" if row["transactional"] else ", outside any transaction"
+                text = f"offset {row['committed']} of {self._t.name(row['tp'])}{how}"
+                yield self._message(self._t.at_ns(row["timestamp_ms"]), group, group, text, Kind.OFFSETS)
 
     def _ended(self, attempt: Attempt, process: str) -> Iterator[Message]:
         """Yield the request to end the transaction, what the coordinator decided, and its response."""
@@ -342,12 +362,16 @@ class _Maker:
         for fault in self._evidence.faults:
             start_ns = round(fault.start_s * 1e9)
             end_ns = None if fault.end_s is None else round(fault.end_s * 1e9)
-            if not fault.acted or start_ns > self._to_ns + TICK_NS or _is_rule(fault, self._evidence):
+            if not fault.acted or _is_rule(fault, self._evidence):
+                continue
+            worker = fault.details.get("worker", "")
+            ended_it = any(is_process(worker, a.process) and a.lasts_at(start_ns) for a in self._attempts)
+            if start_ns > self._to_ns + TICK_NS and not ended_it:
                 continue
             if end_ns is not None and end_ns < self._from_ns - MARGIN_NS:
                 continue
             target = self._target_of(fault)
-            if target == EVERYBODY and fault.details.get("worker"):
+            if target == EVERYBODY and worker:
                 continue  # a process that has no part in the finding
             yield self._message(start_ns, target, target, fault.struck, Kind.FAULT)
             if end_ns is not None and end_ns <= self._to_ns + MARGIN_NS:

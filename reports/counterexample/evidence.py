@@ -38,11 +38,11 @@ class FindingEvidence:
 
     def records(self, example: Example) -> list[Position]:
         """Return the positions of the first records of an example."""
-        return self._positions(example.records, MOST_RECORDS)
+        return self.positions(example.records, MOST_RECORDS)
 
     def inputs(self, example: Example) -> list[Position]:
         """Return the positions of the first inputs of an example."""
-        return self._positions(example.inputs, MOST_INPUTS)
+        return self.positions(example.inputs, MOST_INPUTS)
 
     def offset_partitions(self, example: Example) -> set[int]:
         """Return the partitions whose committed offsets tell about an example: those of its inputs and offsets."""
@@ -50,7 +50,8 @@ class FindingEvidence:
         own = {self.t.numbers[each] for each in parts if each in self.t.numbers}
         return own | {tp for tp, _ in self.inputs(example)}
 
-    def _positions(self, parts: Iterable[Part], most: int) -> list[Position]:
+    def positions(self, parts: Iterable[Part], most: int = MOST_RECORDS) -> list[Position]:
+        """Return the first positions of some parts of an example."""
         positions: dict[Position, None] = {}
         for part in parts:
             offset, partition = integer(part.get("offset")), integer(part.get("partition"))

@@ -119,7 +119,7 @@ def test_the_cause_of_a_zombie_names_the_process_and_what_did_not_stop_it(tmp_pa
     assert story.cause.fault == 1 and story.cause.known
     assert (
         story.cause.sentences[0]
-        == "w was paused at 0.0 s in w:0, with the transactional id id-1, and resumed at 0.0 s."
+        == "w was paused at 0.004 s in w:0, with the transactional id id-1, and resumed at 0.020 s."
     )
     assert story.cause.sentences[1].startswith("Meanwhile v processed the same input")
     assert any("id-2 is another one" in sentence for sentence in story.cause.sentences)
@@ -181,7 +181,7 @@ def test_a_late_request_is_the_cause_if_it_arrived_in_the_next_transaction(tmp_p
     assert story.cause.key == "late EndTxn by late-end-txn"
     assert story.cause.sentences == [
         "EndTxn(abort) 41 of id-1 belongs to the transaction before w:0.",
-        "It was held by late-end-txn for 1.2 s, and arrived at 1.7 s in w:0: the broker accepted it.",
+        "It was held by late-end-txn for 1.2 s, and arrived at 1.700 s in w:0: the broker accepted it.",
     ]
     drawn = messages(story)
     assert drawn.index("w -> protocol proxy: EndTxn(abort) 41") < drawn.index("w: begins a transaction w:0")
@@ -243,3 +243,39 @@ def test_a_long_diagram_keeps_the_most_telling_messages(
 def test_a_planted_mistake_is_said_first(tmp_path: Path) -> None:
     (story,) = told(tmp_path, *twice(), plan='[run]\n[options]\ndefect = "no-rewind"\n')
     assert story.cause.sentences == ["The mistake was planted: --defect no-rewind."]
+
+
+def test_offsets_that_no_transaction_committed_are_shown_and_are_the_cause(tmp_path: Path) -> None:
+    history = History()
+    history.feed(1)
+    op = history.transact(0, fate="abort", outcome="fail", offsets_fate="", transactional_id="id-1")
+    history.commit_offset(1)
+    example = {
+        "input": {"topic": "a", "partition": 0, "offset": 0},
+        "operations": [{"op": op.op, "name": "w:0", "journal": "w", "f": "txn", "transactional_id": "id-1"}],
+        "passed_by": {"topic": "__consumer_offsets", "partition": 0, "offset": 0},
+    }
+    (story,) = told(tmp_path, history, example)
+    assert "group g: offset 1 of a/0, outside any transaction" in messages(story)
+    assert story.cause.key == "offsets outside"
+
+
+def test_offsets_in_a_transaction_are_not_the_cause(tmp_path: Path) -> None:
+    (story,) = told(tmp_path, *twice())
+    assert story.cause.key == "not known"
+
+
+def test_a_worker_that_was_killed_in_its_transaction_is_the_cause(tmp_path: Path) -> None:
+    history = History()
+    history.feed(1)
+    history.transact(0, worker="w", outcome="info", fate="commit", transactional_id="id-1", return_ns=None)
+    history.transact(0, worker="v", pid=2, transactional_id="id-2")
+    killed = replace(PAUSE, fault="kill-worker", start_s=0.005, end_s=0.005, struck="worker w was killed")
+    example = {
+        "input": {"topic": "a", "partition": 0, "offset": 0},
+        "records": [record(0, "w:0:0"), record(2, "v:0:0")],
+    }
+    (story,) = told(tmp_path, history, example, faults=[killed])
+    assert story.cause.sentences[0] == "w was killed at 0.005 s, in w:0."
+    assert story.cause.sentences[1].startswith("Meanwhile v processed the same input")
+    assert "w: worker w was killed" in messages(story)
