@@ -71,19 +71,18 @@ def command(
     _require_tables(folder)
 
     from reports.run_tables import RunTables
-    from reports.trace import by_logs, steps
-    from reports.trace.faults import of_fault
+    from reports.trace import subjects
 
     tables = RunTables(folder, zero_ms)
     if argument is not None:
-        of_record = by_logs.of_record if tables.without_journals else steps.of_record
-        traced = of_record(tables, argument["topic"], int(argument["partition"]), int(argument["offset"]))
+        partition, offset = int(argument["partition"]), int(argument["offset"])
+        traced = subjects.of_record(tables, argument["topic"], partition, offset)
     elif op is not None:
-        traced = steps.of_operation(tables, op)
+        traced = subjects.of_operation(tables, op)
     elif transactional_id is not None:
-        traced = (by_logs if tables.without_journals else steps).of_id(tables, transactional_id)
+        traced = subjects.of_id(tables, transactional_id)
     else:
-        traced = (by_logs.of_fault if tables.without_journals else of_fault)(tables, int(fault or 0))
+        traced = subjects.of_fault(tables, int(fault or 0))
     if not traced:
         raise UsageError(f"{folder} has no evidence of it: name another record, operation, id or fault")
     _print(traced, as_json)

@@ -12,7 +12,7 @@ from harness.results.example import Example, Part
 from harness.results.verdict import FaultReport
 from harness.results.wording import integer
 from reports.run_tables import Row, RunTables
-from reports.timeline.markers import deciding_markers
+from reports.timeline.markers import batches_of
 from reports.timeline.model import Timeline
 
 Position = tuple[int, int]
@@ -61,38 +61,16 @@ class FindingEvidence:
         return list(positions)[:most]
 
     @cached_property
-    def _batches(self) -> dict[int, list[dict[str, Any]]]:
-        """By partition: the batches that hold the records and inputs of the examples, with their markers."""
-        wanted: dict[int, set[int]] = {}
-        for example in self._examples:
-            for tp, offset in [*self.records(example), *self.inputs(example)]:
-                wanted.setdefault(tp, set()).add(offset)
-        if not wanted or not self.t.exists("batches"):
-            return {}
-        table = deciding_markers(self.t, wanted.keys())
-        masks = [
-            pc.and_(
-                pc.equal(table["tp"], tp),
-                pc.and_(
-                    pc.less_equal(table["base_offset"], max(offsets)),
-                    pc.greater_equal(table["last_offset"], min(offsets)),
-                ),
-            )
-            for tp, offsets in wanted.items()
-        ]
-        mask = masks[0]
-        for each in masks[1:]:
-            mask = pc.or_(mask, each)
-        rows: dict[int, list[dict[str, Any]]] = {}
-        for row in table.filter(mask).to_pylist():
-            rows.setdefault(row["tp"], []).append(row)
-        return rows
+    def _batches(self) -> dict[Position, dict[str, Any]]:
+        """The batches that hold the records and inputs of the examples, with their markers."""
+        return batches_of(
+            self.t,
+            (each for example in self._examples for each in [*self.records(example), *self.inputs(example)]),
+        )
 
     def batch(self, position: Position) -> Row | None:
         """Return the batch that holds a record, with the marker that decides it; None: the log is not stored."""
-        tp, offset = position
-        batches = self._batches.get(tp, ())
-        return next((row for row in batches if row["base_offset"] <= offset <= row["last_offset"]), None)
+        return self._batches.get(position)
 
     @cached_property
     def states(self) -> list[dict[str, Any]]:

@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterator, Sequence
 from harness.common.errors import UsageError
 from harness.model.vocabulary import WARM_UP
 from reports.run_tables import Row, RunTables
-from reports.trace.coordinators import coordinators
-from reports.trace.faults import fault_at
+from reports.timeline.markers import batches_of
+from reports.trace.brokers import coordinators, marker_of, stored_offset
+from reports.trace.interval import fault_at, faults_on, record_at
 from reports.trace.protocol import changed_requests
 from reports.trace.step import TraceStep, in_order
-from reports.trace.steps import faults_on, record_at
 
 LogPosition = tuple[int, int]
 """Partition number in the run, and offset."""
@@ -77,8 +77,7 @@ def _log_steps(t: RunTables, at: LogPosition, record: Row, *, with_transaction: 
     its transaction.
     """
     tp, offset = at
-    batches = [row for row in t.rows("batches", tp=[tp], leader=[True]) if row["last_offset"] >= offset]
-    batch = next((row for row in batches if row["base_offset"] <= offset), None)
+    batch = batches_of(t, [at]).get(at)
     if batch is None:
         return
     producer = batch["producer_id"]
@@ -86,24 +85,13 @@ def _log_steps(t: RunTables, at: LogPosition, record: Row, *, with_transaction: 
         f"producer {producer} epoch {batch['epoch']}" if producer >= 0 else "a producer without a producer id"
     )
     holds = f", and holds {record['content']}" if record["content"] is not None else ""
-    where = f"log of {t.name(tp)}"
-    written_ns = t.at_ns(batch["max_timestamp_ms"])
-    yield TraceStep(written_ns, where, f"offset {offset} is written by {by}{holds}", "batches")
-    if not batch["transactional"]:
-        return
-    above = (row for row in batches if row["control"] and row["base_offset"] > offset)
-    marker = next((row for row in above if row["producer_id"] == producer), None)
-    if marker is None:
-        yield TraceStep(
-            None, where, f"no marker is above offset {offset}: the transaction is open", "batches"
-        )
-        return
-    words = f"{marker['marker']} marker at {marker['base_offset']}, above offset {offset}"
-    yield TraceStep(t.at_ns(marker["max_timestamp_ms"]), where, words, "batches")
-    if not with_transaction:
+    words = f"offset {offset} is written by {by}{holds}"
+    yield TraceStep(t.at_ns(batch["max_timestamp_ms"]), f"log of {t.name(tp)}", words, "batches")
+    yield from marker_of(t, batch, offset)
+    if not with_transaction or batch["marker"] is None:
         return
     ids = {row["transactional_id"] for row in t.rows("transactions", producer_id=[producer])} - {None}
-    states = _states(t, ids, marker)
+    states = _states(t, ids, batch)
     yield from states
     times = [state.time_ns for state in states if state.time_ns is not None]
     if times:
@@ -111,9 +99,9 @@ def _log_steps(t: RunTables, at: LogPosition, record: Row, *, with_transaction: 
         yield from changed_requests(t, ids, min(times), max(times))
 
 
-def _states(t: RunTables, ids: Collection[str], marker: Row) -> list[TraceStep]:
-    """Return the states of the transaction of one of these ids that this marker ended."""
-    ended = t.at_ns(marker["max_timestamp_ms"])
+def _states(t: RunTables, ids: Collection[str], batch: Row) -> list[TraceStep]:
+    """Return the states of the transaction of one of these ids that the marker of this batch ended."""
+    ended = t.at_ns(batch["marker_ms"])
     states: list[TraceStep] = []
     for step in coordinators(t, dict.fromkeys(ids)):
         if states and states[-1].what.startswith("Complete"):
@@ -134,7 +122,7 @@ def _offsets(t: RunTables, producer: int, begun_ns: int, ended_ns: int) -> Itera
     for row in t.rows("offsets", log_tp={tp for tp, _ in positions}):
         at = t.at_ns(row["timestamp_ms"])
         if (row["log_tp"], row["log_offset"]) in positions and at is not None and begun_ns <= at <= ended_ns:
-            yield _stored(t, row, at)
+            yield stored_offset(t, row)
 
 
 def _first_commits_past(t: RunTables, at: LogPosition) -> Iterator[TraceStep]:
@@ -147,13 +135,7 @@ def _first_commits_past(t: RunTables, at: LogPosition) -> Iterator[TraceStep]:
             if before is None or row["log_offset"] < before["log_offset"]:
                 first[row["group"]] = row
     for row in first.values():
-        yield _stored(t, row, t.at_ns(row["timestamp_ms"]))
-
-
-def _stored(t: RunTables, row: Row, at: int | None) -> TraceStep:
-    how = "in a transaction" if row["transactional"] else "outside any transaction"
-    words = f"offset {row['committed']} of {t.name(row['tp'])} is stored, {how}"
-    return TraceStep(at, f"group {row['group']}", words, f"{t.name(row['log_tp'])} @ {row['log_offset']}")
+        yield stored_offset(t, row)
 
 
 def _reads(t: RunTables, at: LogPosition) -> Iterator[TraceStep]:

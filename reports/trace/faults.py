@@ -2,14 +2,13 @@
 
 import pyarrow.compute as pc
 
-from harness.common.errors import UnreadableInput, UsageError
 from harness.results.verdict import FaultReport
-from harness.results.wording import plural
 from reports.run_tables import Row, RunTables
+from reports.trace.by_journals import operations
+from reports.trace.interval import fault_at, faults_on
 from reports.trace.protocol import changed_requests
 from reports.trace.step import TraceStep, in_order
-from reports.trace.steps import faults_on, operations
-from reports.under_way import nanoseconds, stage_operations, under_way_between
+from reports.under_way import stage_operations, under_way_between
 
 HEALING_NS = 500_000_000
 """An upper bound for the time of a heal. Operations that waited for a response get the response in this time."""
@@ -31,19 +30,6 @@ def of_fault(t: RunTables, number: int) -> list[TraceStep]:
     steps = operations(t, [*met_operations, *_took_over(t, met_operations)])
     by_rule = changed_requests(t, None, injected_ns, healed_ns, fault.fault)
     return in_order([*steps, *by_rule, *faults_on(t, injected_ns, healed_ns)])
-
-
-def fault_at(t: RunTables, number: int) -> FaultReport:
-    """Return a fault, counted from 1. Raises `UsageError`, or `UnreadableInput` if its times are wrong."""
-    faults = t.metadata.faults
-    if not 1 <= number <= len(faults):
-        raise UsageError(f"the run has no fault {number}: it has {plural(len(faults), 'fault')}")
-    fault = faults[number - 1]
-    if None in (nanoseconds(fault.start_s), nanoseconds(fault.end_s or 0.0)):
-        raise UnreadableInput(
-            f"metadata.json has wrong times for fault {number}: from {fault.start_s} to {fault.end_s} s"
-        )
-    return fault
 
 
 def _met_operations(t: RunTables, fault: FaultReport, injected_ns: int, healed_ns: int) -> list[Row]:

@@ -8,9 +8,9 @@ from harness.common.errors import UnreadableInput, UsageError
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import FaultReport
 from reports.run_tables import RunTables, spans
+from reports.trace.by_journals import MARGIN_NS, of_id, of_operation, of_record
 from reports.trace.faults import of_fault
 from reports.trace.step import TraceStep
-from reports.trace.steps import MARGIN_NS, of_id, of_operation, of_record
 from tests.support.changed_requests import write_held_requests
 from tests.support.histories import WALL_MS, History
 from tests.support.stored_tables import Row, write_store
@@ -42,7 +42,7 @@ def test_a_trace_of_an_operation_has_steps_from_all_tables_in_order(tmp_path: Pa
             "w: w:0 begins a transaction as id-1 to commit with 2 records for inputs a/0 @ 0 to 1",
             "w: w:0 has acknowledgements of x/0 @ 0 to 1",
             "w: w:0 asks for the commit",
-            "group g: offset 2 of a/0 is stored, in the transaction",
+            "group g: offset 2 of a/0 is stored, in a transaction",
             "w: w:0 succeeds",
             "coordinator of id-1: Ongoing [x/0, __consumer_offsets/0], producer 1 epoch 0",
             "coordinator of id-1: PrepareCommit [x/0, __consumer_offsets/0], producer 1 epoch 0",

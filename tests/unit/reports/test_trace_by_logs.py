@@ -53,7 +53,7 @@ def test_an_output_is_traced_with_its_transaction_offsets_readers_and_input(tmp_
     assert {
         *STATES,
         "log of x/0: offset 1 is written by producer 1 epoch 0, and holds held 1",
-        "log of x/0: commit marker at 2, above offset 1",
+        "log of x/0: commit marker at 2, above offset 1, by coordinator epoch 0",
         "group g: offset 2 of a/0 is stored, in a transaction",
         "z: reads x/0 @ 1",
         "log of a/0: offset 1 is written by a producer without a producer id",

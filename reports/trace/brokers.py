@@ -1,4 +1,4 @@
-"""The steps of transactions from the transaction log."""
+"""The steps that the broker logs show: states of transactions, markers, stored offsets."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -58,3 +58,27 @@ def _until_complete(
             if str(row["state"]).startswith("Complete"):
                 break
     return (timed[n] for n in sorted(wanted))
+
+
+def marker_of(t: RunTables, batch: Row, offset: int) -> Iterator[TraceStep]:
+    """Yield the marker that decided a record, or that there is none. A record outside transactions needs none."""
+    if not batch["transactional"]:
+        return
+    where = f"log of {t.name(batch['tp'])}"
+    if batch["marker"] is None:
+        words = f"no marker is above offset {offset}: the transaction is open"
+        yield TraceStep(None, where, words, "batches")
+        return
+    words = (
+        f"{batch['marker']} marker at {batch['marker_offset']}, above offset {offset}, "
+        f"by coordinator epoch {batch['coordinator_epoch']}"
+    )
+    yield TraceStep(t.at_ns(batch["marker_ms"]), where, words, "batches")
+
+
+def stored_offset(t: RunTables, row: Row) -> TraceStep:
+    """Return the step of a row of `offsets`."""
+    how = "in a transaction" if row["transactional"] else "outside any transaction"
+    words = f"offset {row['committed']} of {t.name(row['tp'])} is stored, {how}"
+    source = f"{t.name(row['log_tp'])} @ {row['log_offset']}"
+    return TraceStep(t.at_ns(row["timestamp_ms"]), f"group {row['group']}", words, source)

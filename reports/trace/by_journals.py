@@ -1,4 +1,4 @@
-"""The steps of an operation, a record, a transactional id or a fault, in order of time, each with its source."""
+"""The steps of an operation, a record or a transactional id from the journals, and what the broker logs add to them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -6,7 +6,9 @@ from harness.common.errors import UsageError
 from harness.model.vocabulary import Outcome
 from harness.results.wording import plural
 from reports.run_tables import Row, RunTables, spans
-from reports.trace.coordinators import coordinators
+from reports.timeline.markers import batches_of
+from reports.trace.brokers import coordinators, marker_of, stored_offset
+from reports.trace.interval import faults_on, record_at
 from reports.trace.protocol import changed_requests
 from reports.trace.step import TraceStep, in_order
 
@@ -57,15 +59,6 @@ def of_record(t: RunTables, topic: str, partition: int, offset: int) -> list[Tra
                 t, t.rows("ops", name=[str(input_record["value"]).rpartition(":")[0]]), brief=True
             )
     return in_order(steps)
-
-
-def record_at(t: RunTables, topic: str, partition: int, offset: int) -> Row:
-    """Return the record at this position. Raises `UsageError` if there is none."""
-    tp = t.numbers.get((topic, partition))
-    record = next(iter(t.rows("records", tp=[tp], offset=[offset])), None) if tp is not None else None
-    if record is None:
-        raise UsageError(f"the run has no record at {topic}/{partition}@{offset}")
-    return record
 
 
 def of_id(t: RunTables, transactional_id: str) -> list[TraceStep]:
@@ -173,46 +166,22 @@ def _end(row: Row) -> TraceStep:
 def _offsets(t: RunTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
     """Yield the offset commits of these operations."""
     for row in t.rows("offsets", op=[operation["op"] for operation in ops]):
-        how = "in the transaction" if row["transactional"] else "outside any transaction"
-        what = f"offset {row['committed']} of {t.name(row['tp'])} is stored, {how}"
-        where = f"{t.name(row['log_tp'])} @ {row['log_offset']}"
-        yield TraceStep(t.at_ns(row["timestamp_ms"]), f"group {row['group']}", what, where)
+        yield stored_offset(t, row)
 
 
 def _markers(t: RunTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
-    """Yield the markers that decided the operations' records: the first marker of their producer above them."""
-    ends: dict[tuple[int, int], int] = {}  # the last record of each operation in each partition
+    """Yield the markers that decided the operations' records, for the last record in each partition."""
+    ends: dict[tuple[int, int], int] = {}  # by operation and partition
     numbers = [row["op"] for row in ops if row["f"] == "txn"]
     written = [(row["op"], row["tp"], row["offset"]) for row in t.rows("sends", op=numbers)]
     written += [(row["op"], row["log_tp"], row["log_offset"]) for row in t.rows("offsets", op=numbers)]
     for op, tp, offset in written:
         if offset is not None:
             ends[op, tp] = max(ends.get((op, tp), -1), offset)
-    batches: dict[int, list[Row]] = {}
-    for row in t.rows("batches", tp={tp for _, tp in ends}, leader=[True]):
-        batches.setdefault(row["tp"], []).append(row)
+    batches = batches_of(t, ((tp, last) for (_, tp), last in ends.items()))
     for (_, tp), last in sorted(ends.items()):
-        partition_batches = batches.get(tp, [])
-        batch = next((b for b in partition_batches if b["base_offset"] <= last <= b["last_offset"]), None)
-        if batch is None or not batch["transactional"]:  # records outside transactions need no marker
-            continue
-        above = [b for b in partition_batches if b["control"] and b["base_offset"] > last]
-        marker = min(
-            (b for b in above if b["producer_id"] == batch["producer_id"]),
-            key=lambda b: int(b["base_offset"]),
-            default=None,
-        )
-        who = f"log of {t.name(tp)}"
-        if marker is None:
-            yield TraceStep(
-                None, who, f"no marker is above offset {last}: the transaction is open", "batches"
-            )
-            continue
-        what = (
-            f"{marker['marker']} marker at {marker['base_offset']}, above offset {last}, "
-            f"by coordinator epoch {marker['coordinator_epoch']}"
-        )
-        yield TraceStep(t.at_ns(marker["max_timestamp_ms"]), who, what, "batches")
+        if (tp, last) in batches:
+            yield from marker_of(t, batches[tp, last], last)
 
 
 def _readers(t: RunTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
@@ -233,15 +202,6 @@ def _readers(t: RunTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
             polled_records.setdefault((time_ns, journal), []).append((tp, offset))
         for (time_ns, journal), positions in sorted(polled_records.items()):
             yield TraceStep(time_ns, journal, f"reads {t.ranges(positions)} of {op['name']}", "polls")
-
-
-def faults_on(t: RunTables, begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:
-    """Yield the faults in this interval."""
-    for number, fault in enumerate(t.metadata.faults, 1):
-        start, end = round(fault.start_s * 1e9), round((fault.end_s or fault.start_s) * 1e9)
-        if start <= ended_ns and end >= begun_ns:
-            yield TraceStep(start, f"fault {number}", f"{fault.struck} ({fault.evidence})", "metadata.json")
-            yield TraceStep(end, f"fault {number}", f"{fault.fault} is over", "metadata.json")
 
 
 def _moves(t: RunTables, journals: set[str], begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:
