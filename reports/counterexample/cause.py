@@ -11,7 +11,7 @@ from harness.record.protocol_journal import ChangedRequest
 from harness.results.example import Example
 from harness.results.verdict import FaultReport
 from harness.results.wording import join_words, printable, seconds
-from reports.counterexample.attempts import Attempt
+from reports.counterexample.attempts import TICK_NS, Attempt
 from reports.counterexample.diagram import changed_requests, is_process
 from reports.counterexample.evidence import FindingEvidence
 from reports.run_tables import Row
@@ -25,10 +25,7 @@ class FoundCause:
     sentences: Sequence[str]
     fault: int | None = None  # its number, counted from 1; None: no fault
 
-    @property
-    def known(self) -> bool:
-        """True if the evidence shows more than what came before."""
-        return self.key != NOT_KNOWN
+    known: bool = True  # the evidence shows more than what came before
 
 
 NOT_KNOWN = "not known"
@@ -38,7 +35,7 @@ def find_cause(evidence: FindingEvidence, example: Example, attempts: Sequence[A
     """Return the cause of a finding, as far as the evidence shows it."""
     planted = _planted(evidence)
     outside = _outside(evidence, example, attempts)
-    for find in (_late_request, _zombie, _changed_response, _death):
+    for find in (_late_request, _unmarked, _zombie, _changed_response, _death):
         cause = find(evidence, attempts)
         if cause is not None:
             sentences = [*planted, *cause.sentences, *(outside.sentences if outside else ())]
@@ -144,6 +141,68 @@ def _epoch(evidence: FindingEvidence, attempt: Attempt, at_ns: int) -> int | Non
                 break
             epoch = row["epoch"]
     return epoch
+
+
+# A marker that is missing
+
+
+def _unmarked(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
+    """The transaction of an attempt was completed, and no marker was written for it to the partition of a record."""
+    for attempt in attempts:
+        completed_ns, next_ns = _completion(evidence, attempt)
+        if completed_ns is None or next_ns is None:
+            continue
+        for tp, offset in attempt.records:
+            batch = evidence.batch((tp, offset))
+            marker_ns = None if batch is None else evidence.t.at_ns(batch["marker_ms"])
+            if batch is not None and (marker_ns is None or marker_ns > next_ns + TICK_NS):
+                return _without_marker(evidence, attempt, tp, completed_ns, marker_ns)
+    return None
+
+
+def _completion(evidence: FindingEvidence, attempt: Attempt) -> tuple[int | None, int | None]:
+    """Return when the attempt's transaction was complete, and when the next one of its id began."""
+    completed_ns: int | None = None
+    for row in evidence.states:
+        if row["transactional_id"] != attempt.transactional_id or attempt.begin_ns is None:
+            continue
+        at_ns = evidence.t.at_ns(row["update_ms"])
+        if at_ns is None or at_ns < attempt.begin_ns - TICK_NS:
+            continue
+        if completed_ns is not None and row["state"] == "Ongoing":
+            return completed_ns, at_ns
+        if completed_ns is None and str(row["state"]).startswith("Complete"):
+            completed_ns = at_ns
+    return completed_ns, None
+
+
+def _without_marker(
+    evidence: FindingEvidence, attempt: Attempt, tp: int, completed_ns: int, marker_ns: int | None
+) -> FoundCause:
+    partition = evidence.t.name(tp)
+    sentences = [
+        f"The coordinator completed {attempt.words} at {at(completed_ns)}, and wrote no marker for it to {partition}."
+    ]
+    if marker_ns is None:
+        sentences.append("No later marker of its producer is there, so its records stay open.")
+    else:
+        sentences.append(
+            f"The next marker of its producer there, at {at(marker_ns)}, is that of a later transaction, and decides "
+            "these records, too."
+        )
+    for number, fault in enumerate(evidence.faults, 1):
+        end_s = float("inf") if fault.end_s is None else fault.end_s
+        if (
+            fault.acted
+            and fault.details.get("broker")
+            and fault.start_s * 1e9 - TICK_NS <= completed_ns <= end_s * 1e9
+        ):
+            until = "" if fault.end_s is None else f" until {at(fault.end_s * 1e9)}"
+            sentences.append(
+                f"At that time, {printable(fault.struck, 200)}: from {at(fault.start_s * 1e9)}{until}."
+            )
+            return FoundCause("no marker", sentences, number)
+    return FoundCause("no marker", sentences)
 
 
 # A process that was paused or died
@@ -274,11 +333,11 @@ def _before(evidence: FindingEvidence, example: Example, attempts: Sequence[Atte
         if fault.acted and moment_s is not None and fault.start_s <= moment_s
     ]
     if not earlier:
-        return FoundCause(NOT_KNOWN, ["The cause is not known: no fault came before it."])
+        return FoundCause(NOT_KNOWN, ["The cause is not known: no fault came before it."], known=False)
     number, fault = max(earlier, key=lambda each: each[1].start_s)
     last = f"{printable(fault.struck, 200)} at {at(fault.start_s * 1e9)}"
     text = f"The cause is not known. The last fault before it: {last}."
-    return FoundCause(NOT_KNOWN, [text], number)
+    return FoundCause(NOT_KNOWN, [text], number, known=False)
 
 
 def _fault_number(evidence: FindingEvidence, rule: str) -> int | None:

@@ -345,16 +345,21 @@ class _Maker:
         for (tp, name, at_ns), received in read.items():
             partition, receiver = self._who(self._t.name(tp), Rank.OUTPUT), self._who(name, Rank.READER)
             yield self._message(at_ns, partition, receiver, _records(received), Kind.READ)
+        unread: dict[int, list[int]] = {}
         for tp, offset in dict.fromkeys(positions):
             if (tp, offset) not in first:
-                yield from self._unread(tp, offset, self._who(self._t.name(tp), Rank.OUTPUT))
+                unread.setdefault(tp, []).append(offset)
+        for tp, offsets_of_tp in unread.items():
+            yield from self._unread(tp, offsets_of_tp)
 
-    def _unread(self, tp: int, offset: int, partition: str) -> Iterator[Message]:
-        ends = self._t.rows("ends", tp=[tp], role=["final"], isolation=["read_committed"])
-        for end in ends:
-            if end["next"] > offset:
+    def _unread(self, tp: int, offsets: Sequence[int]) -> Iterator[Message]:
+        """Yield the final readers that read past records and did not receive them."""
+        partition = self._who(self._t.name(tp), Rank.OUTPUT)
+        for end in self._t.rows("ends", tp=[tp], role=["final"], isolation=["read_committed"]):
+            passed = [offset for offset in offsets if offset < end["next"]]
+            if passed:
                 receiver = self._who(end["journal"], Rank.READER)
-                text = f"reads on to @{end['next']}, without @{offset}"
+                text = f"reads on to @{end['next']}, without @{spans(passed)}"
                 yield self._message(None, partition, receiver, text, Kind.UNREAD)
 
     def _faults(self) -> Iterator[Message]:

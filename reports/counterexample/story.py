@@ -1,7 +1,7 @@
 """What happened in an invalid run: its findings by cause, with the diagram of the smallest finding of each cause."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from harness.record.protocol_journal import ProtocolJournal
 from harness.results.example import Example
@@ -55,7 +55,7 @@ def tell(
     faults: Sequence[FaultReport],
     protocol: ProtocolJournal,
 ) -> list[Story]:
-    """Return the stories of the anomalies that decide the verdict, the largest group first; at most `MOST_STORIES`.
+    """Return at most `MOST_STORIES` of the anomalies that decide the verdict, those with a known cause first.
 
     Raises `UnreadableInput` for a damaged table.
     """
@@ -63,15 +63,16 @@ def tell(
     examples = [example for _, findings in bad for example in findings.examples[:MOST_EXAMPLES]]
     evidence = FindingEvidence(t, timeline, examples, faults, protocol)
     names = {name for name, _ in bad}
+    all_findings = [
+        _finding(evidence, name, number, example, root=findings.because not in names)
+        for name, findings in bad
+        for number, example in enumerate(findings.examples[:MOST_EXAMPLES], 1)
+    ]
     by_cause: dict[str, list[StoryFinding]] = {}
-    for name, findings in bad:
-        for number, example in enumerate(findings.examples[:MOST_EXAMPLES], 1):
-            attempts = attempts_of(evidence, example)
-            cause = find_cause(evidence, example, attempts)
-            story_finding = StoryFinding(
-                name, number, example, attempts, cause, findings.because not in names
-            )
-            by_cause.setdefault(cause.key, []).append(story_finding)
+    for finding in all_findings:
+        cause = _cause_of_its_attempts(finding, all_findings)
+        key = cause.key if cause.known else f"{cause.key}: {_root(finding.anomaly, dict(bad))}"
+        by_cause.setdefault(key, []).append(replace(finding, cause=cause))
     stories = []
     for findings_of_cause in by_cause.values():
         shown = min(findings_of_cause, key=lambda each: each.order)
@@ -80,5 +81,32 @@ def tell(
         for each in findings_of_cause:
             story.counts[each.anomaly] = story.counts.get(each.anomaly, 0) + 1
         stories.append(story)
-    stories.sort(key=lambda story: (not story.cause.known, -sum(story.counts.values())))
+    stories.sort(key=lambda story: not story.cause.known)
     return stories[:MOST_STORIES]
+
+
+def _finding(
+    evidence: FindingEvidence, anomaly: str, number: int, example: Example, *, root: bool
+) -> StoryFinding:
+    attempts = attempts_of(evidence, example)
+    return StoryFinding(anomaly, number, example, attempts, find_cause(evidence, example, attempts), root)
+
+
+def _cause_of_its_attempts(finding: StoryFinding, others: Iterable[StoryFinding]) -> FoundCause:
+    """Return the cause of a finding. If it is not known, that of another finding of the same transaction."""
+    if not finding.cause.known:
+        own = {(attempt.process, attempt.name, attempt.begin_ns) for attempt in finding.attempts}
+        for other in others:
+            same = any((attempt.process, attempt.name, attempt.begin_ns) in own for attempt in other.attempts)
+            if same and other.cause.known:
+                return other.cause
+    return finding.cause
+
+
+def _root(name: str, anomalies: Mapping[str, AnomalyFindings]) -> str:
+    """Return the first cause of an anomaly among the anomalies."""
+    seen = {name}
+    while (cause := anomalies[name].because) in anomalies and cause is not None and cause not in seen:
+        name = cause
+        seen.add(name)
+    return name

@@ -279,3 +279,44 @@ def test_a_worker_that_was_killed_in_its_transaction_is_the_cause(tmp_path: Path
     assert story.cause.sentences[0] == "w was killed at 0.005 s, in w:0."
     assert story.cause.sentences[1].startswith("Meanwhile v processed the same input")
     assert "w: worker w was killed" in messages(story)
+
+
+def without_marker() -> History:
+    """The first transaction of a producer is completed without a marker in `x`; its second one is aborted there."""
+    history = History()
+    history.feed(2)
+    history.transact(0, fate="open", offsets_fate="commit", state="CompleteCommit", transactional_id="id-1")
+    history.clock += 50_000_000
+    history.transact(1, outcome="fail", transactional_id="id-1")
+    later = {"max_timestamp_ms": int(WALL_MS) + 90}  # a marker is written after its transaction has begun
+    history.alter("batches", lambda row: row | later if row.get("marker") == "abort" else row)
+    return history
+
+
+def test_a_completed_transaction_without_a_marker_is_the_cause(tmp_path: Path) -> None:
+    killed = FaultReport(
+        "kill-broker", "broker 1", 0.001, 0.04, True, "it was killed", "broker 1 was killed", {"broker": "1"}
+    )
+    (story,) = told(tmp_path, without_marker(), {"record": record(0, "w:0:0")}, faults=[killed])
+    assert story.cause.key == "no marker" and story.cause.fault == 1
+    assert story.cause.sentences[0].endswith("and wrote no marker for it to x/0.")
+    assert story.cause.sentences[-1].startswith("At that time, broker 1 was killed")
+
+
+def test_a_transaction_whose_marker_came_in_time_lacks_none(tmp_path: Path) -> None:
+    history = History()
+    history.feed(2)
+    history.transact(0, transactional_id="id-1")
+    history.clock += 50_000_000
+    history.transact(1, outcome="fail", transactional_id="id-1")
+    (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")})
+    assert not story.cause.known
+
+
+def test_a_finding_of_the_same_transaction_has_the_same_cause(tmp_path: Path) -> None:
+    of_the_input = {
+        "input": {"topic": "a", "partition": 0, "offset": 0},
+        "operations": [{"op": 2, "name": "w:0", "journal": "w", "f": "txn", "call_ns": 5_000_000}],
+    }
+    (story,) = told(tmp_path, without_marker(), {"record": record(0, "w:0:0")}, of_the_input)
+    assert story.cause.key == "no marker" and story.counts == {"reprocessed-input": 2}
