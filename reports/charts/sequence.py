@@ -6,8 +6,9 @@ from harness.results.wording import printable
 from reports.charts.svg import Drawing
 from reports.counterexample.diagram import EVERYBODY, Diagram, Kind, Message
 
-ROW, HEAD, TIMES = 30.0, 46.0, 76.0
-CHARACTER = 6.7
+ROW, LINE, TIMES = 30.0, 15.0, 76.0
+MOST_LINES = 5
+CHARACTER, BOLD_CHARACTER = 6.7, 7.8
 """About the width of a character, in pixels."""
 _KINDS = {
     Kind.REQUEST: "by-rule",
@@ -26,14 +27,18 @@ def sequence(ident: str, width: int, diagram: Diagram) -> Markup | None:
     drawing = Drawing(f"{ident}-{width}", width, "The messages in order of time", description, "sequence")
     step = (width - TIMES) / len(diagram.participants)
     lifelines = {each.name: TIMES + (n + 0.5) * step for n, each in enumerate(diagram.participants)}
-    bottom = HEAD + len(diagram.messages) * ROW + 14
-    for each in diagram.participants:
-        x = lifelines[each.name]
-        drawing.line(x, HEAD - 6, x, bottom, "lifeline")
-        for line, text in enumerate(_two_lines(each.name, int(step / CHARACTER))):
-            drawing.text(x, 14 + 15 * line, text, kind="participant", anchor="middle", most=40)
+    names = {
+        each.name: _lines(each.name, max(8, int(step / BOLD_CHARACTER))) for each in diagram.participants
+    }
+    head = LINE * max(map(len, names.values())) + 12
+    bottom = head + len(diagram.messages) * ROW + 14
+    for name, x in lifelines.items():
+        drawing.line(x, head - 6, x, bottom, "lifeline")
+        for line, text in enumerate(names[name]):
+            y = head - 14 - LINE * (len(names[name]) - 1 - line)
+            drawing.text(x, y, text, kind="participant", anchor="middle", most=60)
     for row, message in enumerate(diagram.messages):
-        _draw(drawing, message, lifelines, HEAD + (row + 0.7) * ROW, width)
+        _draw(drawing, message, lifelines, head + (row + 0.7) * ROW, width)
     return drawing.markup(bottom + 4)
 
 
@@ -66,11 +71,15 @@ def _time(message: Message) -> str:
     return "" if message.time_ns is None else f"{message.time_ns / 1e9:,.3f} s"
 
 
-def _two_lines(name: str, most: int) -> list[str]:
-    """Break a name near its middle into at most two lines."""
-    name = printable(name, 2 * max(most, 8))
-    if len(name) <= most:
-        return ["", name]
-    breaks = [n + 1 for n, character in enumerate(name) if character in " -_./"]
-    at = min(breaks, key=lambda n: abs(n - len(name) / 2), default=len(name) // 2)
-    return [name[:at].strip(), name[at:].strip()]
+def _lines(name: str, most: int) -> list[str]:
+    """Break a name into lines of at most `most` characters: at spaces, or else anywhere; at most `MOST_LINES`."""
+    words = [
+        word[n : n + most] for word in printable(name, 200).split(" ") for n in range(0, len(word) or 1, most)
+    ]
+    lines: list[str] = []
+    for word in words:
+        if lines and len(lines[-1]) + 1 + len(word) <= most:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], "…"]
