@@ -9,6 +9,7 @@ import pytest
 
 import fencepost
 from fencepost.api import Result
+from tests.support.diagrams import assert_drawn
 from workloads.defects.registry import DEFECTS
 from workloads.registry import WORKLOADS
 
@@ -46,5 +47,6 @@ def test_a_defect_shows_only_its_anomalies_and_its_control_is_valid(
     )
     assert independent_findings(result, warnings=True) & DEFECTS[name].anomalies, result.explain()
     assert independent_findings(result, warnings=False) <= DEFECTS[name].anomalies, result.explain()
+    assert_drawn(Path(result.folder), name)
     control = fencepost.replay(result.folder, without_defect=True)
     assert control.valid is True, control.explain()

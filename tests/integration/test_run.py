@@ -19,6 +19,7 @@ from harness.record.columns import null
 from harness.record.schema import HISTORY, LOG
 from harness.results.verdict import Verdict, checks_without_evidence
 from harness.settings.options import Options
+from tests.support.diagrams import assert_drawn
 from workloads.defects.registry import DEFECTS
 
 
@@ -97,6 +98,7 @@ def test_a_defect_shows_only_its_own_anomalies_and_their_traces_work(
     unexpected = anomalies - DEFECTS[name].anomalies
     assert not unexpected, f"anomalies that the defect cannot cause: {unexpected}"
 
+    assert_drawn(result.folder, name)
     report = (result.folder / "report.html").read_text()
     commands = [
         html.unescape(command) for command in re.findall(r'Step by step: <code dir="ltr">([^<]+)<', report)

@@ -16,8 +16,10 @@ from reports.counterexample.story import Story, tell
 from reports.run_tables import RunTables
 from reports.timeline.load import load
 from tests.support.changed_requests import write_held_requests
+from tests.support.diagrams import DIAGRAMS, first_missing
 from tests.support.histories import WALL_MS, History
 from tests.support.stored_tables import write_store
+from workloads.defects.registry import DEFECTS
 
 PAUSE = FaultReport(
     "pause-worker", "worker w", 0.0, 0.0, True, "stopped", "worker w was paused and replaced", {"worker": "w"}
@@ -320,3 +322,13 @@ def test_a_finding_of_the_same_transaction_has_the_same_cause(tmp_path: Path) ->
     }
     (story,) = told(tmp_path, without_marker(), {"record": record(0, "w:0:0")}, of_the_input)
     assert story.cause.key == "no marker" and story.counts == {"reprocessed-input": 2}
+
+
+def test_the_messages_of_each_defect_are_stated() -> None:
+    assert DIAGRAMS.keys() == DEFECTS.keys()
+
+
+def test_a_message_that_is_missing_or_comes_too_early_is_found() -> None:
+    assert first_missing(["a: x", "b: y", "c: z"], ("x", "z")) is None
+    assert first_missing(["a: x", "c: z"], ("x", "y", "z")) == "y"
+    assert first_missing(["c: z", "a: x"], ("x", "z")) == "z"
