@@ -14,6 +14,7 @@ from harness.model.promises import NO_WITNESS
 from harness.model.vocabulary import Premise
 from harness.record.parquet_reader import read_parquet
 from harness.record.protocol_journal import JOURNAL, read_journal
+from harness.record.run_tables import PLAN
 from harness.record.schema import LOG, find_mismatch
 from harness.results.lag import Lag
 from harness.results.reasons import Reason, ReasonCode
@@ -40,6 +41,25 @@ def require_evidence(folder: Path) -> None:
             f"{folder} was checked, and its evidence was removed later, for instance by `fencepost suite "
             f"--keep-evidence bad`: read its report.html, or run it again by `fencepost replay {folder}`"
         )
+
+
+def require_tables(folder: Path) -> None:
+    """Raise `UnreadableInput` if a run has no tables."""
+    if not (folder / "history" / "ops.parquet").is_file():
+        require_evidence(folder)
+        raise UnreadableInput(
+            f"{folder} has no tables yet: run `fencepost check {folder}` first, which makes them"
+        )
+
+
+def wall_ms_at_zero(folder: Path) -> float:
+    """Return the wall-clock time in ms at which a run began. Raises `UnreadableInput` if the plan does not have it."""
+    zero_ms = StoredPlan.load(folder / PLAN).run.get("wall_ms_at_zero")
+    if not isinstance(zero_ms, int | float):
+        raise UnreadableInput(
+            f"{folder / PLAN} does not say when the run began: [run] wall_ms_at_zero is missing"
+        )
+    return zero_ms
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,13 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from fencepost.checks.run_folders import find_run
-from harness.common.errors import ExitStatus, UnreadableInput, UsageError
-from harness.record.run_tables import PLAN
+from harness.common.errors import ExitStatus, UsageError
 from harness.results.wording import printable
-from harness.settings.run_file import StoredPlan
 
 if TYPE_CHECKING:
     from reports.trace.step import TraceStep
@@ -67,12 +64,13 @@ def command(
             f"{record} is not a record: name it as TOPIC/PARTITION@OFFSET, such as invoices/2@33"
         )
     folder = find_run(store)
-    zero_ms = _wall_ms_at_zero(folder)
-    _require_tables(folder)
 
+    from fencepost.checks.evidence import require_tables, wall_ms_at_zero
     from reports.run_tables import RunTables
     from reports.trace import subjects
 
+    zero_ms = wall_ms_at_zero(folder)
+    require_tables(folder)
     tables = RunTables(folder, zero_ms)
     if argument is not None:
         partition, offset = int(argument["partition"]), int(argument["offset"])
@@ -87,27 +85,6 @@ def command(
         raise UsageError(f"{folder} has no evidence of it: name another record, operation, id or fault")
     _print(traced, as_json)
     return ExitStatus.VALID
-
-
-def _wall_ms_at_zero(folder: Path) -> float:
-    """The wall-clock time in ms at which the run began. Raises `UnreadableInput` if the plan does not have it."""
-    zero_ms = StoredPlan.load(folder / PLAN).run.get("wall_ms_at_zero")
-    if not isinstance(zero_ms, int | float):
-        raise UnreadableInput(
-            f"{folder / PLAN} does not say when the run began: [run] wall_ms_at_zero is missing"
-        )
-    return zero_ms
-
-
-def _require_tables(folder: Path) -> None:
-    """Raise `UnreadableInput` if the run has no tables."""
-    if not (folder / "history" / "ops.parquet").is_file():
-        from fencepost.checks.evidence import require_evidence
-
-        require_evidence(folder)
-        raise UnreadableInput(
-            f"{folder} has no tables yet: run `fencepost check {folder}` first, which makes them"
-        )
 
 
 def _print(steps: Sequence["TraceStep"], as_json: bool) -> None:

@@ -85,7 +85,7 @@ def _transactions(t: RunTables, stages: Sequence[StageTopics], end_s: float, not
     states = states.sort_by([(name, "ascending") for name in ("transactional_id", "log_tp", "log_offset")])
     if not len(states):
         return TRANSACTIONS.empty_table()
-    states = states.append_column("written_ms", _written_ms(t, states)).append_column(
+    states = states.append_column("written_ms", written_ms(t, states)).append_column(
         "txn", pa.array(_number(states))
     )
     by_txn = _summarise(states)
@@ -176,7 +176,7 @@ def _summarise(states: pa.Table) -> pa.Table:
     return by_txn.append_column("last", pa.array(last))
 
 
-def _written_ms(t: RunTables, states: pa.Table) -> Any:
+def written_ms(t: RunTables, states: pa.Table) -> Any:
     """Return for each state when its record was written. Null: the log is not stored.
 
     A record holds only the time at which its state was decided. CompleteCommit is decided before the markers are
