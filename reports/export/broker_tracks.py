@@ -165,12 +165,13 @@ def _batches(tp: int, rows: pa.Table, wanted: Sequence[int]) -> Iterator[Slice]:
     """Yield the slices of a partition. Its rows are in the order of their times and offsets."""
     _, at, sizes = np.unique(rows["max_timestamp_ms"].to_numpy(), return_inverse=True, return_counts=True)
     firsts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    wanted_from = np.searchsorted(wanted, rows["base_offset"].to_numpy())
+    wanted_until = np.searchsorted(wanted, rows["last_offset"].to_numpy(), side="right")
     for n, row in enumerate(rows.to_pylist()):
         size, rank = int(sizes[at[n]]), n - int(firsts[at[n]])
         ms_us = microseconds(row["time_ns"])
         begin_us, end_us = ms_us + rank * _MS_US // size, ms_us + (rank + 1) * _MS_US // size
-        first, last = np.searchsorted(wanted, [row["base_offset"], row["last_offset"] + 1])
-        offsets = [row["base_offset"]] if row["control"] else wanted[first:last]
+        offsets = [row["base_offset"]] if row["control"] else wanted[wanted_from[n] : wanted_until[n]]
         name, color = _name(row)
         args = {
             "offset": row["base_offset"],

@@ -49,8 +49,8 @@ def draw_processes(
 ) -> Drawn:
     """Draw a thread for each worker and feeder: its operations; inside a transaction, its polls and its commit.
 
-    An instance of a custom pipeline records no operations. Its thread has the transactions of the transactional ids
-    that are known to be its own. The faults of a worker or an instance are on another lane of its thread.
+    An instance of a custom pipeline records no operations. Its thread has the transactions of its transactional ids,
+    as far as the description of the pipeline or the requests of the instance say which these are. The faults of a worker or an instance are on another lane of its thread.
 
     A feeder sends without waiting for responses. So that it needs one lane, its slices end when the next one begins.
     """
@@ -63,19 +63,34 @@ def draw_processes(
             _one_after_the_other([_operation(row) for row in own]) if is_feeder else _with_parts(own)
         )
     if timeline.by_logs:
-        known = timeline.transactions.filter(timeline.transactions["process"].is_valid())
+        instances = _instances(t)
+        observed = pc.is_in(
+            timeline.transactions["transactional_id"], value_set=pa.array(sorted(instances), pa.string())
+        )
+        known = timeline.transactions.filter(pc.or_(timeline.transactions["process"].is_valid(), observed))
         transactions = sample(lambda: iter([known]), "begin_ns", Sampler(MOST_TRANSACTIONS, near))
         for row in [] if transactions is None else transactions.to_pylist():
-            threads[row["process"]].append(_transaction(row, end_ns))
+            threads[instances.get(row["transactional_id"], row["process"])].append(_transaction(row, end_ns))
     for fault in faults:
         if (worker := fault.details.get("worker")) is not None:
-            thread = worker if worker in roles else worker.rpartition(".")[0] or worker
+            thread = worker if worker in roles else _instance(worker)
             healed_ns = end_ns if fault.end_s is None else fault.end_s * 1e9
             begin_us, end_us = microseconds(fault.start_s * 1e9), microseconds(healed_ns)
             threads[thread].append(Slice(f"fault: {fault.struck}", begin_us, end_us))
     for thread, slices in sorted(threads.items()):
         tracks.draw(PROCESSES, thread, slices)
     return drawn
+
+
+def _instances(t: RunTables) -> dict[str, str]:
+    """Return the instance of each transactional id that a protocol proxy has seen."""
+    clients = t.metadata.program_clients.items()
+    return {own: _instance(journal) for journal, client in clients for own in client.transactional_ids}
+
+
+def _instance(journal: str) -> str:
+    """Return the name of an instance, without the number of its start: `bill-3` for `bill-3.0`."""
+    return journal.rpartition(".")[0] or journal
 
 
 def draw_readers(t: RunTables, tracks: Tracks, near: Intervals, wanted: Collection[int]) -> Drawn:
@@ -112,8 +127,8 @@ def draw_transactional_ids(
         parts_by_thread[row["transactional_id"]].append(_completion(row, end_ns))
     for thread in sorted(by_thread.keys() | parts_by_thread.keys()):
         roots = sorted(by_thread[thread], key=lambda each: each.begin_us)
-        others = [part for part in parts_by_thread[thread] if not _nest(roots, part)]
-        tracks.draw(IDS, thread, [*roots, *others])
+        parts_in_order = sorted(parts_by_thread[thread], key=lambda each: each.begin_us)
+        tracks.draw(IDS, thread, [*roots, *_nest(roots, parts_in_order)])
     return {
         "transactions": Drawn(transactions.kept, transactions.total),
         "coordinators' parts of transactions": Drawn(parts.kept, parts.total),
@@ -242,11 +257,12 @@ def _completion(row: Row, end_ns: float) -> Slice:
     return Slice(name, microseconds(row["prepared_ns"]), microseconds(completed_ns), args)
 
 
-def _nest(roots: Sequence[Slice], part: Slice) -> bool:
-    """Put a coordinator's part into the last transaction that began before it. Return whether it fits."""
-    begins = [root.begin_us for root in roots]
-    at = int(np.searchsorted(begins, part.begin_us + CLOCK_NS // 1_000, side="right")) - 1
-    return at >= 0 and roots[at].nest(part)
+def _nest(roots: Sequence[Slice], parts: Sequence[Slice]) -> list[Slice]:
+    """Put each coordinator's part into the last transaction that began before it. Return the parts that do not fit."""
+    begins = np.array([root.begin_us for root in roots])
+    before = [part.begin_us + CLOCK_NS // 1_000 for part in parts]
+    last = np.searchsorted(begins, before, side="right") - 1
+    return [part for part, at in zip(parts, last, strict=True) if at < 0 or not roots[at].nest(part)]
 
 
 def _records_by_poll(t: RunTables, ops: Sequence[int]) -> Mapping[int, int]:

@@ -7,6 +7,7 @@ from its begin until the next slice or mark begins inside it, or until its end.
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from harness.common.secrets import redact_text
@@ -179,6 +180,7 @@ def _bind(anchors: Sequence[Anchor]) -> list[tuple[float, Anchor]]:
     return steps
 
 
+@lru_cache(maxsize=10_000)
 def text(words: str) -> str:
     """Return words that are safe to export: one line, of limited length, without secrets."""
     return printable(redact_text(words), MOST_CHARACTERS)

@@ -1,7 +1,7 @@
 """Check a trace against the Trace Event Format, as Perfetto reads it.
 
-Perfetto sorts events by time. A slice must begin and end inside the slice that is open on its thread. A flow event binds
-to the slice that began last on its thread, and only if this slice has not ended.
+Perfetto sorts events by time. A slice must begin and end inside the slice that is open on its thread. A flow event
+binds to the slice that began last on its thread, and only if this slice has not ended.
 """
 
 import gzip

@@ -23,7 +23,7 @@ from reports.export.tracks import Slice, Tracks
 from reports.run_tables import RunTables
 from reports.timeline.load import load
 from tests.support.changed_requests import write_held_requests
-from tests.support.histories import WALL_MS, History, Op
+from tests.support.histories import TRANSACTIONS, WALL_MS, History
 from tests.support.needs import skip_or_fail, trace_processor
 from tests.support.stored_tables import write_store
 from tests.support.trace_format import (
@@ -47,8 +47,23 @@ LOST = AnomalyFindings(
 VERDICT = Verdict("runs/1", "shop", 1, Validity.INVALID, "", {"lost-write": LOST}, faults=[FAULT])
 
 
+def set_state_times(history: History, times_ms: dict[int, int]) -> None:
+    """Write states of the transaction log, by their offset, at these times."""
+
+    def at_its_time(column: str, offset: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+        return lambda row: row | {column: int(WALL_MS) + times_ms.get(row[offset], int(row[column] - WALL_MS))}
+
+    log = history.tp[TRANSACTIONS]
+    in_log = at_its_time("max_timestamp_ms", "base_offset")
+    history.alter("transactions", at_its_time("update_ms", "log_offset"))
+    history.alter("batches", lambda row: in_log(row) if row["tp"] == log else row)
+
+
 def one_run() -> History:
-    """A run with a fenced transaction, an unknown one that stays open, and commits; two workers share an id."""
+    """A run with commits, a fenced transaction, and an unknown one that stays open.
+
+    The coordinator completes the first commit two milliseconds after the client got the response.
+    """
     history = History()
     history.feed(6)
     history.transact(0, 1, transactional_id="id-1")
@@ -57,6 +72,7 @@ def one_run() -> History:
     history.transact(4, worker="v", pid=2, outcome="info", fate="open", transactional_id="id-2")
     poll = history.op("o", "poll")
     history.poll(poll, "x", 0, history.entries["x"][0]["value"], role="observer")
+    set_state_times(history, {1: 14, 2: 17})
     return history
 
 
@@ -327,25 +343,22 @@ def coordinator_parts(folder: Path, history: History) -> list[tuple[str, str]]:
 
 
 def test_the_coordinators_part_is_inside_its_transaction_if_it_fits(tmp_path: Path) -> None:
-    history = History()
-    history.feed(1)
-    op = history.transact(0, transactional_id="id-1")
-    assert coordinator_parts(tmp_path / "late", history) == [("coordinator: commit", "id-1 (lane 2)")]
-    later = History()
-    later.feed(1)
-    op = later.transact(0, transactional_id="id-1")
-    later.alter("ops", lambda row: row | {"return_ns": 900_000_000} if row["op"] == op.op else row)
-    assert coordinator_parts(tmp_path / "inside", later) == [("coordinator: commit", "id-1")]
+    for folder, completed_ms, lane in (("late", 9, "id-1 (lane 2)"), ("inside", 5, "id-1")):
+        history = History()
+        history.feed(1)
+        history.transact(0, transactional_id="id-1")  # from 3 to 5 ms
+        set_state_times(history, {1: 4, 2: completed_ms})
+        assert coordinator_parts(tmp_path / folder, history) == [("coordinator: commit", lane)]
 
 
 def test_a_commit_that_is_not_complete_lasts_until_the_end_of_the_run(tmp_path: Path) -> None:
     history = History()
     history.feed(1)
-    history.transact(0, transactional_id="id-1", state="PrepareCommit")
+    history.transact(0, transactional_id="id-1")
+    history.alter("transactions", lambda row: None if row["state"].startswith("Complete") else row)
     events = export(store(tmp_path, history))[0]
-    (part,) = [
-        each for each in slices_of(events, "transactional ids") if each["name"].startswith("coordinator")
-    ]
+    own = slices_of(events, "transactional ids")
+    (part,) = [each for each in own if each["name"].startswith("coordinator")]
     assert part["ts"] + part["dur"] == END_S * 1e6 and part["args"]["to"] == "not complete"
 
 
@@ -408,12 +421,10 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_limits")
 def test_a_large_run_is_sampled_and_says_what_is_left_out(tmp_path: Path) -> None:
-    fault = FaultReport("kill-broker", "broker 2", 1.8, 1.8, True, "killed", "broker 2 was killed")
     history = large_run()
-    near_ns = (history.clock - 20_000_000, history.clock)
-    fault = FaultReport(
-        "kill-broker", "b", history.clock / 1e9 + 0.99, history.clock / 1e9 + 0.99, True, "", "b"
-    )
+    near_ns = history.clock - 20_000_000
+    fault_s = near_ns / 1e9 + 1.0  # so that rows are near to it from this time on
+    fault = FaultReport("kill-broker", "b", fault_s, fault_s, True, "", "b")
     store(tmp_path, history, metadata=RunMetadata(faults=[fault], phases=METADATA.phases))
     events, summary, _ = export(tmp_path, None)
     assert problems(events) == []
@@ -424,8 +435,8 @@ def test_a_large_run_is_sampled_and_says_what_is_left_out(tmp_path: Path) -> Non
     assert len(slices_of(events, "partitions")) == drawn["batches and markers"][0]
     assert drawn["paths of records"][0] == 10 and len(paths_of(events)) == 10
     assert all(len(path) == 5 for path in paths_of(events).values())  # each slice on a path is drawn
-    rows = [row for row in RunTables(tmp_path).rows("ops", f=["txn"]) if row["call_ns"] >= near_ns[0]]
-    operations = {each["args"].get("operation") for each in slices_of(events, "processes")}
+    rows = [row for row in RunTables(tmp_path).rows("ops", f=["txn"]) if row["call_ns"] >= near_ns]
+    operations = {each.get("args", {}).get("operation") for each in slices_of(events, "processes")}
     assert rows and {row["name"] for row in rows} <= operations
 
 
@@ -489,20 +500,20 @@ def test_without_broker_logs_the_tracks_of_clients_are_drawn(tmp_path: Path) -> 
     assert slices_of(events, "transactional ids") and not slices_of(events, "partitions")
 
 
-def test_a_run_that_was_killed_has_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_was_killed_has_a_trace(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     store(tmp_path, one_run(), metadata=None)
     assert run_command_line(["export", str(tmp_path)]) == 0
     events = read_trace(tmp_path / "trace.json.gz")["traceEvents"]
-    assert problems(events) == [] and f"{len(events)} events" in capsys.readouterr().out.replace(",", "")
+    assert problems(events) == [] and f"{len(events)} events" in capfd.readouterr().out.replace(",", "")
 
 
 def test_the_command_writes_a_compressed_file_and_says_what_is_left_out(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "out.json.gz"
     assert run_command_line(["export", str(folder), "--format", "perfetto", "--output", str(path)]) == 0
     assert gzip.decompress(path.read_bytes()).startswith(b'{"traceEvents":[')
-    out = capsys.readouterr().out
+    out = capfd.readouterr().out
     assert out.startswith(f"{path} (") and "https://ui.perfetto.dev" in out
     assert not list(tmp_path.glob("*.part"))
 
@@ -521,28 +532,28 @@ def test_a_wrong_argument_ends_with_one_sentence(
     words: str,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(folder)
     assert run_command_line(["export", str(folder), *arguments]) == 2
-    err = capsys.readouterr().err
+    err = capfd.readouterr().err
     assert words in err and len(err.splitlines()) == 1
 
 
-def test_a_damaged_table_ends_with_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_table_ends_with_one_sentence(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (folder / "history" / "ops.parquet").write_bytes(b"PAR1")
     assert run_command_line(["export", str(folder)]) == 2
-    err = capsys.readouterr().err
+    err = capfd.readouterr().err
     assert "history/ops.parquet cannot be read" in err and len(err.splitlines()) == 1
     assert not list(folder.glob("trace.json.gz*"))
 
 
 def test_a_run_without_tables_says_which_command_makes_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "run.toml").write_text(f"[run]\nwall_ms_at_zero = {WALL_MS}\n[options]\n")
     assert run_command_line(["export", str(tmp_path)]) == 2
-    assert "has no tables yet" in capsys.readouterr().err
+    assert "has no tables yet" in capfd.readouterr().err
 
 
 def test_the_trace_processor_of_perfetto_reads_each_slice_and_flow(folder: Path) -> None:
