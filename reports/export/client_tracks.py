@@ -73,7 +73,7 @@ def draw_processes(
             threads[instances.get(row["transactional_id"], row["process"])].append(_transaction(row, end_ns))
     for fault in faults:
         if (worker := fault.details.get("worker")) is not None:
-            thread = worker if worker in roles else _instance(worker)
+            thread = worker if worker in roles or worker in threads else _instance(worker)
             healed_ns = end_ns if fault.end_s is None else fault.end_s * 1e9
             begin_us, end_us = microseconds(fault.start_s * 1e9), microseconds(healed_ns)
             threads[thread].append(Slice(f"fault: {fault.struck}", begin_us, end_us))
@@ -83,13 +83,17 @@ def draw_processes(
 
 
 def _instances(t: RunTables) -> dict[str, str]:
-    """Return the instance of each transactional id that a protocol proxy has seen."""
-    clients = t.metadata.program_clients.items()
-    return {own: _instance(journal) for journal, client in clients for own in client.transactional_ids}
+    """Return the thread of each transactional id that a protocol proxy has seen: the start of an instance (`bill-3.0`),
+    or the instance (`bill-3`) if it used the id after several starts.
+    """
+    threads: dict[str, str] = {}
+    for journal, client in t.metadata.program_clients.items():
+        for own in client.transactional_ids:
+            threads[own] = journal if own not in threads else _instance(journal)
+    return threads
 
 
 def _instance(journal: str) -> str:
-    """Return the name of an instance, without the number of its start: `bill-3` for `bill-3.0`."""
     return journal.rpartition(".")[0] or journal
 
 
