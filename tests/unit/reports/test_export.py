@@ -14,7 +14,7 @@ import pytest
 
 from fencepost.cli import run_command_line
 from harness.results.example import Example
-from harness.results.run_metadata import RunMetadata, RunPhase
+from harness.results.run_metadata import ProgramClient, RunMetadata, RunPhase
 from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict
 from reports.export import broker_tracks, client_tracks, record_paths, tracks
 from reports.export.run_trace import TraceSummary, write_trace
@@ -303,6 +303,25 @@ def test_outputs_of_a_program_join_their_inputs_by_correlation_key(tmp_path: Pat
     assert paths.count(whole) == 3
     threads = thread_names(events)
     assert "worker-1" in {threads[each["tid"]] for each in slices_of(events, "processes")}
+
+
+def test_an_instance_has_the_transactions_of_its_ids_and_its_faults(tmp_path: Path) -> None:
+    without_journals(tmp_path)
+    client = ProgramClient(["id-2"], False)
+    fault = FaultReport(
+        "pause-instance", "p-2.1", 0.0, 1.0, True, "", "p-2.1 was paused", {"worker": "p-2.1"}
+    )
+    RunMetadata(program_clients={"p-2.1": client}, faults=[fault]).save(tmp_path / "metadata.json")
+    events = export(tmp_path, None)[0]
+    threads = thread_names(events)
+    own = [(threads[each["tid"]], each["name"]) for each in slices_of(events, "processes")]
+    drawn = [each for each in own if each[0].startswith("p-2.1")]
+    assert problems(events) == []
+    assert sorted(drawn) == [
+        ("p-2.1", "fault: p-2.1 was paused"),
+        ("p-2.1 (lane 2)", "committed"),
+        ("p-2.1 (lane 2)", "left open"),
+    ]
 
 
 def test_no_content_of_records_and_no_secret_is_in_a_trace(tmp_path: Path) -> None:
