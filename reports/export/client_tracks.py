@@ -50,7 +50,8 @@ def draw_processes(
     """Draw a thread for each worker and feeder: its operations; inside a transaction, its polls and its commit.
 
     An instance of a custom pipeline records no operations. Its thread has the transactions of its transactional ids,
-    as far as the description of the pipeline or the requests of the instance say which these are. The faults of a worker or an instance are on another lane of its thread.
+    as far as the description of the pipeline or the requests of the instance say which these are. The faults of a
+    worker or an instance are on another lane of its thread.
 
     A feeder sends without waiting for responses. So that it needs one lane, its slices end when the next one begins.
     """

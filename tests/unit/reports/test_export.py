@@ -51,7 +51,9 @@ def set_state_times(history: History, times_ms: dict[int, int]) -> None:
     """Write states of the transaction log, by their offset, at these times."""
 
     def at_its_time(column: str, offset: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-        return lambda row: row | {column: int(WALL_MS) + times_ms.get(row[offset], int(row[column] - WALL_MS))}
+        return lambda row: (
+            row | {column: int(WALL_MS) + times_ms.get(row[offset], int(row[column] - WALL_MS))}
+        )
 
     log = history.tp[TRANSACTIONS]
     in_log = at_its_time("max_timestamp_ms", "base_offset")
@@ -540,7 +542,7 @@ def test_the_command_writes_a_compressed_file_and_says_what_is_left_out(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--format", "svg"], 'unknown format "svg"'),
+        (["--format", "svg"], 'there is no format "svg"'),
         (["--output", "no-such-folder/trace.gz"], "cannot be written"),
         (["--output", "."], "cannot be written (it is a folder)"),
         (["--output", ""], "cannot be written"),
