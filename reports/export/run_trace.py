@@ -6,6 +6,7 @@ from functools import partial
 from itertools import pairwise
 from typing import IO
 
+from harness.common.errors import UnreadableInput
 from harness.results.example import Example
 from harness.results.verdict import FaultReport, Verdict
 from harness.results.wording import number
@@ -19,6 +20,7 @@ from reports.timeline.load import load
 from reports.timeline.model import Timeline
 from reports.timeline.notes import Notes
 from reports.timeline.series import series
+from reports.under_way import nanoseconds
 
 FINDINGS, FAULTS, PHASES = "findings", "faults", "phases of the run"
 AROUND_NS = 1_000_000_000
@@ -64,6 +66,10 @@ class _RunTrace:
         self._verdict = verdict
         self._faults: Sequence[FaultReport] = verdict.faults if verdict else t.metadata.faults
         phases = t.metadata.phases
+        _require_times(
+            *(time for fault in self._faults for time in (fault.start_s, fault.end_s or 0.0)),
+            *(time for phase in phases for time in (phase.start_s, phase.end_s)),
+        )
         self._end_ns = phases[-1].end_s * 1e9 if phases else _last_ns(t)
         findings = verdict.anomalies if verdict else {}
         self._examples = [
@@ -218,6 +224,16 @@ class _RunTrace:
             "left out": summary.left_out,
             "missing": [text(words) for words in summary.missing],
         }
+
+
+def _require_times(*times_s: float) -> None:
+    """Raise `UnreadableInput` unless all times are finite numbers."""
+    try:
+        wrong = [time_s for time_s in times_s if nanoseconds(time_s) is None]
+    except TypeError as error:
+        raise UnreadableInput(f"a time of a fault or of a phase of the run is not a number: {error}") from error
+    if wrong:
+        raise UnreadableInput(f"a time of a fault or of a phase of the run is wrong: {wrong[0]} s")
 
 
 def _in_a_row(slices: Iterable[Slice]) -> list[Slice]:

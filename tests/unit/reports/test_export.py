@@ -569,6 +569,17 @@ def test_a_damaged_table_ends_with_one_sentence(folder: Path, capfd: pytest.Capt
     assert not list(folder.glob("trace.json.gz*"))
 
 
+@pytest.mark.parametrize(("time", "words"), [("NaN", "is wrong: nan s"), ('"soon"', "is not a number")])
+def test_a_wrong_time_ends_with_one_sentence(
+    time: str, words: str, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / "metadata.json"
+    path.write_text(path.read_text().replace(f'"start_s": {FAULT.start_s}', f'"start_s": {time}'))
+    assert run_command_line(["export", str(folder)]) == 2
+    err = capfd.readouterr().err
+    assert words in err and len(err.splitlines()) == 1
+
+
 def test_a_run_without_tables_says_which_command_makes_them(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
