@@ -231,7 +231,9 @@ def _require_times(*times_s: float) -> None:
     try:
         wrong = [time_s for time_s in times_s if nanoseconds(time_s) is None]
     except TypeError as error:
-        raise UnreadableInput(f"a time of a fault or of a phase of the run is not a number: {error}") from error
+        raise UnreadableInput(
+            f"a time of a fault or of a phase of the run is not a number: {error}"
+        ) from error
     if wrong:
         raise UnreadableInput(f"a time of a fault or of a phase of the run is wrong: {wrong[0]} s")
 
