@@ -126,6 +126,7 @@ NEMESIS = Nemesis(
     recovery_s=6.0,
     draw=any_txn_coordinator,
     inject=cut_txn_coordinator,
+    halts=True,
     by_default=False,
     aimable=True,
 )

@@ -58,4 +58,5 @@ NEMESIS = Nemesis(
     recovery_s=6.0,
     draw=draw,
     inject=kill_postgres,
+    halts=True,
 )

@@ -27,4 +27,5 @@ NEMESIS = protocol_fault(
     _make_rule,
     api="Produce",
     aimable=False,
+    halts=True,
 )

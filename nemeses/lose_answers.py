@@ -58,5 +58,6 @@ NEMESIS = Nemesis(
     recovery_s=4.0,
     draw=draw,
     inject=lose_answers,
+    halts=True,
     by_default=False,
 )

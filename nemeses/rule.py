@@ -46,6 +46,7 @@ NEMESIS = Nemesis(
     recovery_s=0.0,
     draw=draw,
     inject=rule,
+    halts=True,
     by_default=False,
     links="client",
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fencepost.checks.recovery import Recovery, measure_recovery
 from harness.common.errors import UnreadableInput
 from harness.model.promises import NO_WITNESS
 from harness.model.vocabulary import Premise
@@ -107,6 +108,11 @@ class Evidence:
         from reports.run_tables import RunTables
 
         return measure_lag(RunTables(self.folder))
+
+    @cached_property
+    def recovery(self) -> Recovery:
+        """How the pipeline recovered from the faults."""
+        return measure_recovery(self.folder, self.plan, self.run_metadata)
 
     @property
     def size_bytes(self) -> int:

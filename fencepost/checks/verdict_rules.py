@@ -172,7 +172,7 @@ def decide(evidence: Evidence, result: CheckResult) -> Verdict:
         unknown_because=reasons,
         warnings=list(run_metadata.unexpected_errors),
         checked=result.checked,
-        faults=run_metadata.faults,
+        faults=evidence.recovery.faults,
         churn=run_metadata.churn,
         coverage=result.coverage,
         stats=result.stats,

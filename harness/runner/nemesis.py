@@ -290,6 +290,9 @@ class Nemesis:
     occupies: Callable[[PlannedFault], frozenset[Resource]]
     needs: frozenset[Need] = frozenset()  # abilities of the cluster and network effects
     broken_premises: frozenset[Premise] = frozenset()
+    # The pipeline, or the worker at which it is aimed, can commit nothing while it is active. Then its duration adds to
+    # the bound of `stalled`. After any other fault the pipeline must go on before the heal.
+    halts: bool = False
     proves: str = ""  # completes "its evidence proves that ..."
     by_default: bool = True  # drawn if the user named no nemesis
     aimable: bool = False  # the user can choose the step of a worker's loop (`kill-worker@after-send`)

@@ -1,0 +1,373 @@
+"""How long each fault of a run hurt, from its timeline and the logs of its partitions.
+
+The commits of a pipeline are its committed transactions. A pipeline without transactions commits when its group commits
+offsets. If no worker keeps a journal, a transaction commits at the time stamp of its markers.
+
+Rate, latency and lag are compared second by second with their medians in the ten seconds before the fault. A second is
+in the band of a value if the value is within 25 % of this median, or better: a higher rate, a lower latency or lag.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow.compute as pc
+
+from harness.model.pipeline import PipelineSpec
+from harness.model.vocabulary import WARM_UP, OffsetTracking
+from harness.results.liveness import Liveness
+from harness.results.run_metadata import RunPhase
+from harness.results.verdict import FaultReport
+from reports.run_tables import RunTables
+from reports.timeline.load import load
+from reports.timeline.model import Ending, Timeline
+from reports.timeline.partitions import (
+    OFFSETS_TOPIC,
+    Integers,
+    Lag,
+    PartitionLog,
+    group_positions,
+    lag,
+    partition_logs,
+    total_lag,
+)
+
+TRANSACTIONS_TOPIC = "__transaction_state"
+LOAD = "faults"
+"""The phase of a run in which inputs arrive."""
+SECOND_NS = 1_000_000_000
+BEFORE_S = 10
+LEAST_BEFORE_S = 3
+"""A median of fewer seconds before the fault says nothing: then it is not known when the value was back."""
+TOLERANCE = 0.25
+SESSION_MS = 45_000
+"""Kafka's default `session.timeout.ms`."""
+MARGIN_MS = 15_000
+"""One and a half times the default interval at which a coordinator looks for transactions that have timed out."""
+_NEVER = int(np.iinfo(np.int64).max)
+_NONE: Integers = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Window:
+    """The window of a fault, in nanoseconds since the start of the run."""
+
+    start_ns: int
+    heal_ns: int | None  # None: it was not healed
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """The progress of a consumer group."""
+
+    commits_ns: Integers  # when it committed offsets, in order
+    lags: Mapping[str, Lag]  # by partition that its stages read
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Everything of a run that shows its progress. Times are nanoseconds, in order. None: not known."""
+
+    commits_ns: Integers
+    ended_ns: Integers  # once for each committed transaction
+    latencies_ns: Integers  # of the transactions in `ended_ns`; negative: not known
+    outputs: Mapping[str, Integers] = field(default_factory=dict)  # by output partition, its commits
+    resolution_ns: int = 0  # of the latencies
+    still: Mapping[str, tuple[Integers, Integers]] | None = None  # by partition, see `PartitionLog.still`
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    load_end_ns: int | None = None
+    aborted_ns: Integers | None = None
+    fenced_ns: Integers | None = None
+    rebalances_ns: Integers | None = None
+    bound_ns: int | None = None  # the longest gap that the time-outs in force explain
+
+
+def fault_windows(
+    faults: Sequence[FaultReport], load_end_ns: int, last_commit_ns: int
+) -> list[Window | None]:
+    """Return the window of each fault that acted; None for the others.
+
+    It begins with the injection. It ends with the injection of the next fault, but not before its own heal, and at the
+    latest with the load. If the fault was healed later than the load ended, it ends with the last commit.
+    """
+    starts = sorted(_ns(fault.start_s) for fault in faults if fault.acted)
+    windows: list[Window | None] = []
+    for fault in faults:
+        if not fault.acted:
+            windows.append(None)
+            continue
+        start_ns, heal_ns = _ns(fault.start_s), None if fault.end_s is None else _ns(fault.end_s)
+        next_ns = next((other for other in starts if other > start_ns), _NEVER)
+        if heal_ns is None:
+            end_ns = max(last_commit_ns, load_end_ns)
+        elif heal_ns > load_end_ns:
+            end_ns = max(last_commit_ns, heal_ns)
+        else:
+            end_ns = load_end_ns
+        windows.append(Window(start_ns, heal_ns, max(min(max(next_ns, heal_ns or _NEVER), end_ns), start_ns)))
+    return windows
+
+
+def liveness(progress: Progress, window: Window) -> Liveness:
+    """Return how long a fault hurt, without the bound."""
+    start_ns, end_ns = window.start_ns, window.end_ns
+    worst = max(
+        (
+            (longest_gap_ns(times, start_ns, end_ns), name)
+            for name, times in progress.outputs.items()
+            if len(times) and times[0] < start_ns
+        ),
+        default=None,
+    )
+    lso_still = _longest_still(progress.still or {}, window)
+    seconds = _Seconds(progress, window)
+    return Liveness(
+        first_commit_s=_first_after(progress.commits_ns, start_ns),
+        first_commit_after_heal_s=None
+        if window.heal_ns is None
+        else _first_after(progress.commits_ns, window.heal_ns),
+        longest_gap_s=_s(longest_gap_ns(progress.commits_ns, start_ns, end_ns)),
+        worst_partition=worst and worst[1],
+        worst_partition_gap_s=worst and _s(worst[0]),
+        lso_still_s=None if progress.still is None else _s(lso_still[0]),
+        lso_partition=lso_still[1],
+        rate_back_s=seconds.rate_back_s(),
+        latency_back_s=seconds.latency_back_s(),
+        lag_back_s=seconds.lag_back_s(),
+        aborted=_count(progress.aborted_ns, window),
+        fenced=_count(progress.fenced_ns, window),
+        rebalances=_count(progress.rebalances_ns, window),
+    )
+
+
+def longest_gap_ns(times_ns: Integers, start_ns: int, end_ns: int) -> int:
+    """Return the longest time between `start_ns` and `end_ns` without one of the sorted times."""
+    inside = times_ns[np.searchsorted(times_ns, start_ns) : np.searchsorted(times_ns, end_ns, side="right")]
+    return int(np.diff(np.concatenate(([start_ns], inside, [end_ns]))).max())
+
+
+def _first_after(times_ns: Integers, since_ns: int) -> float | None:
+    at = int(np.searchsorted(times_ns, since_ns))
+    return _s(int(times_ns[at]) - since_ns) if at < len(times_ns) else None
+
+
+def _longest_still(
+    still: Mapping[str, tuple[Integers, Integers]], window: Window
+) -> tuple[int, str | None]:
+    longest: tuple[int, str | None] = (0, None)
+    for name, (begins, ends) in still.items():
+        overlaps = np.minimum(ends, window.end_ns) - np.maximum(begins, window.start_ns)
+        if len(overlaps) and overlaps.max() > longest[0]:
+            longest = (int(overlaps.max()), name)
+    return longest
+
+
+class _Seconds:
+    """The seconds around the injection of a fault. Second 0 begins with the injection."""
+
+    def __init__(self, progress: Progress, window: Window) -> None:
+        self._progress, self._start_ns = progress, window.start_ns
+        first_ns = int(progress.commits_ns[0]) if len(progress.commits_ns) else window.start_ns
+        self._before = min(BEFORE_S, max(0, window.start_ns - first_ns) // SECOND_NS)
+        self._after = (window.end_ns - window.start_ns) // SECOND_NS
+        self._known = self._before >= LEAST_BEFORE_S
+
+    def rate_back_s(self) -> float | None:
+        times_ns = self._progress.ended_ns if len(self._progress.ended_ns) else self._progress.commits_ns
+        second = self._second(times_ns)
+        counts = np.bincount(second[second >= 0], minlength=self._before + self._after)
+        counts = counts[: self._before + self._after]
+        median = float(np.median(counts[: self._before])) if self._known else 0.0
+        return self._back_s(counts[self._before :] >= median * (1 - TOLERANCE)) if median > 0 else None
+
+    def latency_back_s(self) -> float | None:
+        known = self._progress.latencies_ns >= 0
+        second = self._second(self._progress.ended_ns[known])
+        latencies = self._progress.latencies_ns[known]
+        in_order = np.argsort(second, kind="stable")
+        second, latencies = second[in_order], latencies[in_order]
+        borders = np.searchsorted(second, np.arange(self._before + self._after + 1))
+        earlier = latencies[borders[0] : borders[self._before]]
+        if not self._known or not len(earlier):
+            return None
+        median = float(np.median(earlier))
+        most = max(median * (1 + TOLERANCE), median + self._progress.resolution_ns)
+        parts = zip(borders[self._before :], borders[self._before + 1 :], strict=False)
+        in_band = [bool(low < high and np.median(latencies[low:high]) <= most) for low, high in parts]
+        return self._back_s(np.array(in_band, np.bool_))
+
+    def lag_back_s(self) -> float | None:
+        lags = [lag for group in self._progress.groups.values() for lag in group.lags.values()]
+        time_ns, total = total_lag(lags)
+        if not self._known or not len(time_ns):
+            return None
+        count = self._before + self._after
+        begins_ns = self._start_ns + np.arange(-self._before, self._after + 1) * SECOND_NS
+        # The lag of a second is its greatest, which may be the one at its begin.
+        at_begin = np.searchsorted(time_ns, begins_ns, side="right") - 1
+        greatest = np.where(at_begin >= 0, total[np.maximum(at_begin, 0)], 0)[:count]
+        second = self._second(time_ns)
+        inside = (second >= 0) & (second < count)
+        np.maximum.at(greatest, second[inside], total[inside])
+        median = float(np.median(greatest[: self._before]))
+        most = max(median * (1 + TOLERANCE), median + 1)  # one record is the smallest change
+        return self._back_s(greatest[self._before :] <= most)
+
+    def _second(self, times_ns: Integers) -> Integers:
+        """Return the second of each time. The first one before the fault that counts is 0."""
+        seconds: Integers = (times_ns - self._start_ns) // SECOND_NS + self._before
+        return seconds
+
+    @staticmethod
+    def _back_s(in_band: np.ndarray) -> float | None:
+        """Return the first second of the first two in the band, after one that was not. 0: all were in the band."""
+        out = np.flatnonzero(~in_band)
+        if not len(out):
+            return 0.0 if len(in_band) else None
+        back = np.flatnonzero(in_band[:-1] & in_band[1:])
+        later = back[back > out[0]]
+        return float(later[0]) if len(later) else None
+
+
+def _count(times_ns: Integers | None, window: Window) -> int | None:
+    if times_ns is None:
+        return None
+    return int(np.count_nonzero((times_ns >= window.start_ns) & (times_ns <= window.end_ns)))
+
+
+def read_progress(
+    t: RunTables,
+    pipeline: PipelineSpec,
+    phases: Sequence[RunPhase],
+    session_ms: int | None = None,
+) -> Progress:
+    """Return the progress of a run. What has no evidence is None or empty.
+
+    Args:
+        t: The tables of the run.
+        pipeline: Its pipeline.
+        phases: Its phases: the load ends with the phase "faults".
+        session_ms: The session time-out of its consumers. None: Kafka's default.
+
+    Raises:
+        UnreadableInput: A table is damaged.
+    """
+    end_s = max((phase.end_s for phase in phases), default=math.inf)
+    timeline = load(t, end_s)
+    committed = timeline.transactions.filter(pc.field("ending") == Ending.COMMITTED.value)
+    committed = committed.filter(committed["end_ns"].is_valid()).sort_by("end_ns")
+    ended_ns = np.asarray(committed["end_ns"])
+    logs = _read_logs(t, end_s)
+    groups = _groups(t, pipeline, logs)
+    data = {t.name(tp): log for tp, log in logs.items() if t.topic_partitions[tp][0] != OFFSETS_TOPIC}
+    outputs = {
+        t.name(tp): times_ns
+        for tp, times_ns in _commits(timeline, logs).items()
+        if t.topic_partitions[tp][0] in pipeline.output_topics
+    }
+    commits = [ended_ns, *outputs.values(), *(group.commits_ns for group in groups.values())]
+    aborted_ns, longest_ms = _transaction_log(t)
+    return Progress(
+        commits_ns=np.unique(np.concatenate(commits)),
+        ended_ns=ended_ns,
+        latencies_ns=np.asarray(pc.fill_null(pc.subtract(committed["end_ns"], committed["decided_ns"]), -1)),
+        outputs=outputs,
+        resolution_ns=1_000_000 if timeline.by_logs else 0,
+        still={name: log.still for name, log in data.items()} if logs else None,
+        groups=groups,
+        load_end_ns=_load_end_ns(t, pipeline, logs, phases),
+        aborted_ns=aborted_ns,
+        fenced_ns=None if timeline.by_logs else _fenced_ns(timeline),
+        rebalances_ns=None if timeline.by_logs else _rebalances_ns(t),
+        bound_ns=None
+        if longest_ms is None
+        else (longest_ms + (SESSION_MS if session_ms is None else session_ms) + MARGIN_MS) * 1_000_000,
+    )
+
+
+def _read_logs(t: RunTables, end_s: float) -> dict[int, PartitionLog]:
+    """Return the logs of the topics of the run and of the offset commits. Empty: the run has no logs."""
+    if not t.exists("batches"):
+        return {}
+    own = [tp for tp, (topic, _) in t.topic_partitions.items() if topic != TRANSACTIONS_TOPIC]
+    return partition_logs(t, own, end_s)
+
+
+def _commits(timeline: Timeline, logs: Mapping[int, PartitionLog]) -> dict[int, Integers]:
+    """Return the times of the commits of each partition: from its log, or else from the journals."""
+    if logs:
+        return {tp: log.commits_ns for tp, log in logs.items()}
+    tp, time_ns = (np.asarray(timeline.commits[name]) for name in ("tp", "time_ns"))
+    return {int(own): np.unique(time_ns[tp == own]) for own in np.unique(tp)}
+
+
+def _groups(t: RunTables, pipeline: PipelineSpec, logs: Mapping[int, PartitionLog]) -> dict[str, Group]:
+    """Return the progress of the groups that commit offsets. Empty: the run has no logs."""
+    if not logs or not t.exists("offsets"):
+        return {}
+    positions = group_positions(t, logs)
+    topics: dict[str, set[str]] = {}
+    for stage in pipeline.stages:
+        if stage.group is not None and stage.offset_tracking is OffsetTracking.GROUP:
+            topics.setdefault(stage.group, set()).update(stage.reads)
+    groups = {}
+    for group, read in topics.items():
+        tps = [tp for topic in sorted(read) for tp in sorted(t.partitions_of(topic)) if tp in logs]
+        commits = [positions[group, tp].time_ns for tp in tps if (group, tp) in positions]
+        lags = {t.name(tp): lag(logs[tp], positions.get((group, tp))) for tp in tps}
+        groups[group] = Group(np.unique(np.concatenate([_NONE, *commits])), lags)
+    return groups
+
+
+def _load_end_ns(
+    t: RunTables, pipeline: PipelineSpec, logs: Mapping[int, PartitionLog], phases: Sequence[RunPhase]
+) -> int | None:
+    """Return when the last input arrived in a topic that no stage writes, before the run stopped its feeder.
+
+    None: not known. If the time stamps of the inputs do not tell it, it is the time when the run stopped its feeder.
+    """
+    stopped_ns = max((_ns(phase.end_s) for phase in phases if phase.name == LOAD), default=None)
+    sources = {topic for stage in pipeline.stages for topic in stage.reads} - set(pipeline.output_topics)
+    arrivals = [
+        log.time_ns[log.data & (log.time_ns <= (_NEVER if stopped_ns is None else stopped_ns))]
+        for tp, log in logs.items()
+        if t.topic_partitions[tp][0] in sources
+    ]
+    last_ns = max((int(times[-1]) for times in arrivals if len(times)), default=0)
+    return last_ns or stopped_ns
+
+
+def _transaction_log(t: RunTables) -> tuple[Integers | None, int | None]:
+    """Return when transactions were aborted, and the longest time-out of the transactions in milliseconds."""
+    if not t.exists("transactions"):
+        return None, None
+    states = t.table("transactions", ("transactional_id", "state", "timeout_ms", "update_ms"))
+    aborted = states.filter(pc.field("state") == "CompleteAbort")
+    own = pc.invert(pc.starts_with(aborted["transactional_id"], WARM_UP))
+    times_ms = aborted.filter(own)["update_ms"].drop_null()
+    times_ns = ((np.asarray(times_ms) - (t.wall_ms_at_zero or 0.0)) * 1e6).astype(np.int64)
+    return np.sort(times_ns), pc.max(states["timeout_ms"]).as_py()
+
+
+def _fenced_ns(timeline: Timeline) -> Integers:
+    fenced = timeline.transactions.filter(pc.field("fenced"))
+    return np.sort(np.asarray(pc.coalesce(fenced["end_ns"], fenced["begin_ns"])))
+
+
+def _rebalances_ns(t: RunTables) -> Integers | None:
+    """Return when consumers were assigned partitions."""
+    if not t.exists("assignments"):
+        return None
+    gained = t.table("assignments", ("journal", "process", "time_ns"), gained=[True])
+    times = gained.group_by(["journal", "process", "time_ns"]).aggregate([])
+    return np.sort(np.asarray(times["time_ns"]))
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * 1e9)
+
+
+def _s(time_ns: int) -> float:
+    return round(time_ns / 1e9, 3)

@@ -1,0 +1,284 @@
+"""End, last stable offset and lag of partitions over time, from the logs of the leaders.
+
+The time of a marker is the clock of the broker that wrote it. The time of a batch of data is the time stamp of its
+records, which their producer set when they were sent. A time stamp that is not in the run, or is earlier than those
+before it in the log, counts as the time before it.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reports.run_tables import RunTables
+
+OFFSETS_TOPIC = "__consumer_offsets"
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+_NEVER = int(np.iinfo(np.int64).max)
+_NONE: Integers = np.empty(0, np.int64)
+_BATCHES = (
+    *("tp", "base_offset", "last_offset", "producer_id", "transactional", "control"),
+    *("marker", "max_timestamp_ms"),
+)
+_OFFSETS = (
+    *("group", "tp", "committed", "log_tp", "log_offset", "transactional", "timestamp_ms"),
+)
+
+
+@dataclass(frozen=True)
+class PartitionLog:
+    """The log of one partition: one entry for each batch, in the order of their offsets. Times are nanoseconds."""
+
+    base: Integers
+    time_ns: Integers
+    end: Integers  # the end of the log after the batch
+    lso: Integers  # the last stable offset after the batch
+    readable: Integers  # the last offset plus 1 that a read-committed consumer can receive after the batch
+    data: Flags  # it is no marker
+    committed: Flags  # it has data, and its transaction committed or it is in no transaction
+    decided_ns: Integers  # of a committed batch: when its records became readable for the transaction alone
+
+    @property
+    def commits_ns(self) -> Integers:
+        """When records of the partition were committed, in order. Repeated markers and markers without data are no
+        commits.
+        """
+        return np.unique(self.decided_ns[self.committed])
+
+    @property
+    def still(self) -> tuple[Integers, Integers]:
+        """The times in which the LSO stood below the end: their begins and their ends. The last one may have no end:
+        then it is the largest integer.
+        """
+        behind = self.lso < self.end
+        before = np.concatenate(([False], behind[:-1])) & (self.lso == np.concatenate(([-1], self.lso[:-1])))
+        begins = np.flatnonzero(behind & ~before)
+        moved = np.flatnonzero(~behind | ~before)  # here the LSO is not where it was after the batch before
+        following = np.searchsorted(moved, begins, side="right")
+        times = np.append(self.time_ns[moved], _NEVER)
+        return self.time_ns[begins], times[following]
+
+
+def partition_logs(t: RunTables, tps: Iterable[int], end_s: float = math.inf) -> dict[int, PartitionLog]:
+    """Return the logs of the leaders by partition. Partitions whose log is not stored or empty are left out.
+
+    Args:
+        t: The tables of the run.
+        tps: The partitions.
+        end_s: The end of the run: later time stamps are not in the run.
+
+    Raises:
+        UnreadableInput: The table does not exist or is damaged.
+    """
+    table = t.table("batches", _BATCHES, leader=[True], tp=list(tps)).combine_chunks()
+    tp, base = (_numbers(table[name]) for name in ("tp", "base_offset"))
+    if not np.all((np.diff(tp) != 0) | (np.diff(base) > 0)) or len(np.flatnonzero(np.diff(tp))) >= len(
+        np.unique(tp)
+    ):
+        table = table.sort_by([("tp", "ascending"), ("base_offset", "ascending")])
+        tp = _numbers(table["tp"])
+    times_ns = _times_ns(t, table["max_timestamp_ms"])
+    end_ns = _NEVER if math.isinf(end_s) else round(end_s * 1e9)
+    columns = {
+        "base": _numbers(table["base_offset"]),
+        "last": _numbers(table["last_offset"]),
+        "producer": _numbers(table["producer_id"]),
+        "transactional": _flags(table["transactional"]),
+        "control": _flags(table["control"]),
+        "commits": _flags(pc.equal(table["marker"], "commit")),
+        "time_ns": np.where((times_ns >= 0) & (times_ns <= end_ns), times_ns, 0),
+    }
+    borders = [0, *(np.flatnonzero(np.diff(tp)) + 1).tolist(), len(tp)]
+    return {
+        int(tp[low]): _partition_log(**{name: column[low:high] for name, column in columns.items()})
+        for low, high in zip(borders, borders[1:], strict=False)
+        if low < high
+    }
+
+
+def _partition_log(
+    base: Integers,
+    last: Integers,
+    producer: Integers,
+    transactional: Flags,
+    control: Flags,
+    commits: Flags,
+    time_ns: Integers,
+) -> PartitionLog:
+    n = len(base)
+    rows = np.arange(n)
+    time_ns = np.maximum.accumulate(time_ns)
+    marker = _markers(producer, control)  # by batch, the row of the next marker of its producer; n: none
+    opens = np.flatnonzero(transactional & ~control)
+    # After row k, the LSO is the first batch up to k whose marker is behind k. The running maximum of the markers is
+    # greater than k for the first time at this batch.
+    first = np.searchsorted(np.maximum.accumulate(marker[opens]), rows, side="right")
+    open_row = np.append(opens, n)[first]
+    end = last + 1
+    lso = np.where(open_row <= rows, base[np.minimum(open_row, n - 1)], end)
+    decided = transactional & (marker < n)
+    row = np.where(decided, np.minimum(marker, n - 1), rows)
+    committed = ~control & (~transactional | (decided & commits[row]))
+    ends = end[committed]
+    below = np.searchsorted(ends, lso, side="right")
+    readable = np.concatenate((base[:1], ends))[below]
+    return PartitionLog(base, time_ns, end, lso, readable, ~control, committed, time_ns[row])
+
+
+def _markers(producer: Integers, control: Flags) -> Integers:
+    """Return for each batch the row of the first marker of its producer above it; the number of rows if none is."""
+    n = len(producer)
+    order = np.argsort(producer, kind="stable")
+    sorted_producer = producer[order]
+    markers = np.where(control[order], np.arange(n), n)
+    following = np.minimum.accumulate(markers[::-1])[::-1]
+    at = np.minimum(following, n - 1)
+    found = (following < n) & (sorted_producer[at] == sorted_producer)
+    marker = np.empty(n, np.int64)
+    marker[order] = np.where(found, order[at], n)
+    return marker
+
+
+@dataclass(frozen=True)
+class Positions:
+    """The committed offsets of a group in one partition, in the order in which they took effect."""
+
+    time_ns: Integers
+    committed: Integers
+
+
+def group_positions(
+    t: RunTables, logs: Mapping[int, PartitionLog]
+) -> dict[tuple[str, int], Positions]:
+    """Return the offset commits in force, by group and partition. An aborted or open commit is left out.
+
+    Args:
+        t: The tables of the run.
+        logs: The logs of the partitions of `__consumer_offsets`. Commits in another log are left out if they are in a
+            transaction, because it is not known whether it committed.
+
+    Raises:
+        UnreadableInput: The table does not exist or is damaged.
+    """
+    table = t.table("offsets", _OFFSETS)
+    table = table.filter(table["committed"].is_valid())
+    if not len(table):
+        return {}
+    log_tp, log_offset = (_numbers(table[name]) for name in ("log_tp", "log_offset"))
+    order = np.lexsort((log_offset, log_tp))
+    time_ns = np.maximum(_times_ns(t, table["timestamp_ms"]), 0)
+    in_force = ~_flags(table["transactional"])
+    for tp in np.unique(log_tp).tolist():
+        log, rows = logs.get(tp), np.flatnonzero(log_tp == tp)
+        if log is None:
+            continue
+        batch = np.maximum(np.searchsorted(log.base, log_offset[rows], side="right") - 1, 0)
+        in_force[rows] = log.committed[batch]
+        time_ns[rows] = np.where(log.committed[batch], log.decided_ns[batch], time_ns[rows])
+    groups = pc.dictionary_encode(table["group"].combine_chunks())
+    group, tp, committed = _numbers(groups.indices), _numbers(table["tp"]), _numbers(table["committed"])
+    order = order[in_force[order]]
+    key = group[order] * (int(tp.max()) + 1) + tp[order]
+    order = order[np.argsort(key, kind="stable")]
+    borders = [0, *(np.flatnonzero(np.diff(np.sort(key))) + 1).tolist(), len(order)]
+    names = groups.dictionary.to_pylist()
+    return {
+        (names[group[rows[0]]], int(tp[rows[0]])): Positions(
+            np.maximum.accumulate(time_ns[rows]), committed[rows]
+        )
+        for low, high in zip(borders, borders[1:], strict=False)
+        if len(rows := order[low:high])
+    }
+
+
+@dataclass(frozen=True)
+class Lag:
+    """The lag of a group in one partition over time: offsets that a read-committed consumer can receive and that the
+    group has not committed. A marker or an aborted record at the end of the log is no lag.
+    """
+
+    time_ns: Integers
+    lag: Integers  # from this time until the next one
+    waiting: Integers  # the offset of the first input that is not committed, if the lag is not 0
+
+
+def lag(log: PartitionLog, positions: Positions | None) -> Lag:
+    """Return the lag. Before its first commit, the group stands where the log ended when the run began."""
+    commits_ns, offsets = (positions.time_ns, positions.committed) if positions else (_NONE, _NONE)
+    time_ns = np.unique(np.concatenate((log.time_ns, commits_ns)))
+    readable = log.readable[np.maximum(np.searchsorted(log.time_ns, time_ns, side="right") - 1, 0)]
+    before = np.searchsorted(commits_ns, time_ns, side="right")
+    earlier = int(np.searchsorted(log.time_ns, 0, side="right"))
+    first = log.readable[earlier - 1 : earlier] if earlier else log.base[:1]
+    committed = np.concatenate((first, offsets))[before]
+    lags = np.maximum(readable - committed, 0)
+    lags[time_ns < log.time_ns[0]] = 0
+    base, end = (np.append(offsets_of[log.committed], _NEVER) for offsets_of in (log.base, log.end))
+    waiting = np.maximum(base[np.searchsorted(end, committed, side="right")], committed)
+    return Lag(time_ns, lags, waiting)
+
+
+def total_lag(lags: Collection[Lag]) -> tuple[Integers, Integers]:
+    """Return times, and the sum of several lags from each time until the next one."""
+    times_ns = np.concatenate([_NONE, *(each.time_ns for each in lags)])
+    changes = np.concatenate([_NONE, *(np.diff(each.lag, prepend=0) for each in lags)])
+    time_ns, index = np.unique(times_ns, return_inverse=True)
+    return time_ns, np.cumsum(np.bincount(index, changes, len(time_ns))).round().astype(np.int64)
+
+
+LSO_BY_SECOND = pa.schema([("tp", pa.int32()), ("second", pa.int64()), ("end", pa.int64()), ("lso", pa.int64())])
+"""End and last stable offset at the end of each second of the run in which one of them moved."""
+LAG_BY_SECOND = pa.schema(
+    [("group", pa.string()), ("tp", pa.int32()), ("second", pa.int64()), ("lag", pa.int64())]
+)
+"""The greatest lag of a group in a partition, in each second of the run in which it changed."""
+
+
+def lso_by_second(logs: Mapping[int, PartitionLog]) -> pa.Table:
+    """Return the table `LSO_BY_SECOND`."""
+
+    def parts() -> Iterator[pa.Table]:
+        for tp, log in logs.items():
+            second = log.time_ns // 1_000_000_000
+            last = np.append(np.flatnonzero(np.diff(second)), len(second) - 1)
+            columns = {"second": second[last], "end": log.end[last], "lso": log.lso[last]}
+            yield pa.table({"tp": np.full(len(last), tp), **columns}).cast(LSO_BY_SECOND)
+
+    return pa.concat_tables([LSO_BY_SECOND.empty_table(), *parts()])
+
+
+def lag_by_second(lags: Mapping[tuple[str, int], Lag]) -> pa.Table:
+    """Return the table `LAG_BY_SECOND`, from lags by group and partition."""
+
+    def parts() -> Iterator[pa.Table]:
+        for (group, tp), each in lags.items():
+            second = each.time_ns // 1_000_000_000
+            begins = np.flatnonzero(np.diff(second, prepend=-1))
+            columns = {"second": second[begins], "lag": np.maximum.reduceat(each.lag, begins)}
+            rows = len(begins)
+            yield pa.table({"group": [group] * rows, "tp": np.full(rows, tp), **columns}).cast(LAG_BY_SECOND)
+
+    return pa.concat_tables([LAG_BY_SECOND.empty_table(), *parts()])
+
+
+def _numbers(column: pa.ChunkedArray | pa.Array) -> Integers:
+    numbers: Integers = np.asarray(pc.cast(pc.fill_null(column, -1), pa.int64()))
+    return numbers
+
+
+def _flags(column: pa.ChunkedArray) -> Flags:
+    flags: Flags = np.asarray(pc.fill_null(column, False))
+    return flags
+
+
+def _times_ns(t: RunTables, wall_ms: pa.ChunkedArray) -> Integers:
+    """Convert a column of times of brokers to nanoseconds since the start of the run. A null becomes negative."""
+    times_ms = _numbers(wall_ms)
+    times_ns: Integers = ((times_ms - (t.wall_ms_at_zero or 0.0)) * 1e6).astype(np.int64)
+    return times_ns
+

@@ -1,0 +1,106 @@
+"""Times in which a group had inputs to process and committed nothing for longer than the time-outs explain."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.results.verdict import FaultReport
+from reports.timeline.liveness import Group, Progress
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A time in which a group had an input and committed nothing. Times are nanoseconds since the start of the run."""
+
+    group: str
+    from_ns: int  # from here on the input waited, and the group committed nothing
+    to_ns: int
+    bound_ns: int
+    committed: bool  # a commit ended it; if not: the injection of the next fault, or the end of the run
+    partition: str  # of the input that waited longest: "purchases/0"
+    offset: int
+    fault: FaultReport | None  # the last fault that was injected before; None: there was none
+
+
+def stalls(
+    progress: Progress, faults: Sequence[FaultReport], halting: Collection[str], end_ns: int
+) -> list[Stall]:
+    """Return the stalls of all groups, in the order of their ends. Without a bound there are none.
+
+    Args:
+        progress: The progress of the run.
+        faults: The faults of the run.
+        halting: The kinds of faults during which nothing can be committed: their time does not count.
+        end_ns: When the stages were stopped.
+    """
+    if progress.bound_ns is None:
+        return []
+    acted = sorted((fault for fault in faults if fault.acted), key=lambda fault: fault.start_s)
+    halts = _merged(
+        (_ns(fault.start_s), end_ns if fault.end_s is None else _ns(fault.end_s))
+        for fault in acted
+        if fault.fault in halting
+    )
+    found = [
+        stall
+        for name, group in progress.groups.items()
+        for stall in _of_group(name, group, acted, halts, progress.bound_ns, end_ns)
+    ]
+    return sorted(found, key=lambda stall: (stall.to_ns, stall.group))
+
+
+def _of_group(
+    name: str,
+    group: Group,
+    acted: Sequence[FaultReport],
+    halts: Sequence[tuple[int, int]],
+    bound_ns: int,
+    end_ns: int,
+) -> Iterator[Stall]:
+    """Yield the stalls of a group. A group that never committed may never have run: it has none."""
+    if not len(group.commits_ns):
+        return
+    # A fault that is injected begins a new time: the group may need the time-outs again.
+    injected_ns = np.array([_ns(fault.start_s) for fault in acted], np.int64)
+    points = np.unique(np.concatenate((group.commits_ns, injected_ns, [end_ns])))
+    points = points[(points >= group.commits_ns[0]) & (points <= max(end_ns, group.commits_ns[-1]))]
+    for at in np.flatnonzero(np.diff(points) > bound_ns):
+        from_ns, to_ns = int(points[at]), int(points[at + 1])
+        waiting = min(_waiting(group, from_ns, to_ns), default=None)
+        if waiting is None:
+            continue
+        since_ns, partition, offset = waiting
+        halted_ns = sum(max(0, min(end, to_ns) - max(start, since_ns)) for start, end in halts)
+        if to_ns - since_ns > bound_ns + halted_ns:
+            committed = bool(np.isin(to_ns, group.commits_ns))
+            before = int(np.searchsorted(injected_ns, since_ns, side="right"))
+            fault = acted[before - 1] if before else None
+            yield Stall(
+                name, since_ns, to_ns, bound_ns + halted_ns, committed, partition, offset, fault
+            )
+
+
+def _waiting(group: Group, from_ns: int, to_ns: int) -> Iterator[tuple[int, str, int]]:
+    """Yield for each partition since when it had an input between two times, its name, and the offset of the input."""
+    for partition, lag in group.lags.items():
+        before = max(int(np.searchsorted(lag.time_ns, from_ns, side="right")) - 1, 0)
+        behind = np.flatnonzero(lag.lag[before : np.searchsorted(lag.time_ns, to_ns)])
+        if len(behind):
+            at = before + int(behind[0])
+            yield max(int(lag.time_ns[at]), from_ns), partition, int(lag.waiting[at])
+
+
+def _merged(spans: Iterator[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the spans without overlaps. They are sorted by their starts."""
+    merged: list[tuple[int, int]] = []
+    for start, end in spans:
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * 1e9)

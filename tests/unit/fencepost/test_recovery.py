@@ -1,0 +1,111 @@
+"""The liveness of the faults of a stored run, and why it may not be known."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost import registry
+from fencepost.checks.recovery import halts, measure_recovery
+from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec
+from harness.model.promises import Promises
+from harness.model.vocabulary import Premise
+from harness.results.liveness import Liveness
+from harness.results.run_metadata import RunMetadata, RunPhase
+from harness.results.verdict import FaultReport
+from harness.settings.options import Options
+from harness.settings.run_file import StoredPlan
+from tests.support.log_tables import IN, OUT, ZERO_MS, batch, marker, plain, state, write_run
+
+FAULT = FaultReport("kill-broker", "broker 2", 20.0, 28.0, True, "proof", "broker 2 was killed")
+PIPELINE = PipelineSpec(
+    "billing",
+    (TopicSpec("in", 1), TopicSpec("out", 1)),
+    (StageSpec("bill", ("in",), "g", writes=("out",), journaled=False),),
+)
+METADATA = RunMetadata(phases=(RunPhase("faults", 5.0, 40.0),), faults=(FAULT,))
+
+
+def plan(promises: Promises | None = None, **run: Any) -> StoredPlan:
+    facts = {"id": 5, "wall_ms_at_zero": ZERO_MS, "session_timeout_ms": 2_000}
+    promised = {"promises": asdict(promises or Promises())}
+    return StoredPlan(Options(seed=1), facts | promised | run, (), PIPELINE.as_table())
+
+
+def stored(folder: Path) -> Path:
+    times = [10.0, 19.0, 31.5, 39.0]
+    batches = [plain(IN, n, 10 + n) for n in range(31)]
+    for n, at in enumerate(times):
+        batches += [batch(OUT, 2 * n, at - 0.1), marker(OUT, 2 * n + 1, at)]
+    states = [state("Ongoing", 9, 0), state("CompleteCommit", 10, 1)]
+    write_run(folder, batches=batches, offsets=[], transactions=states)
+    return folder
+
+
+def liveness_of(folder: Path, used: StoredPlan, metadata: RunMetadata = METADATA) -> Liveness:
+    (fault,) = measure_recovery(folder, used, metadata).faults
+    assert fault.liveness is not None
+    return fault.liveness
+
+
+def test_each_fault_that_acted_has_its_liveness(tmp_path: Path) -> None:
+    measured = liveness_of(stored(tmp_path), plan())
+    assert measured.not_known is None
+    assert (measured.first_commit_s, measured.first_commit_after_heal_s) == (11.5, 3.5)
+    assert (measured.longest_gap_s, measured.worst_partition) == (11.5, "out/0")
+    assert measured.bound_s == 27.0
+
+
+def test_a_fault_that_did_not_act_has_no_liveness(tmp_path: Path) -> None:
+    metadata = replace(METADATA, faults=(replace(FAULT, acted=False), FAULT))
+    idle, acted = measure_recovery(stored(tmp_path), plan(), metadata).faults
+    assert (idle.liveness, acted.liveness is None) == (None, False)
+    clocks_differ = plan(Promises(one_clock=False))
+    assert measure_recovery(tmp_path, clocks_differ, metadata).faults[0].liveness is None
+
+
+@pytest.mark.parametrize(
+    ("used", "drift_ms", "why"),
+    [
+        (plan(Promises(one_clock=False)), None, "the clocks of the brokers are not the clock of this machine"),
+        (
+            plan(Promises(broken_premises=(Premise.ONE_CLOCK.value,))),
+            None,
+            "a fault of this run changed a clock",
+        ),
+        (plan(), 501.0, "the wall clock moved by 501 ms against the monotonic one during the run"),
+        (plan(), float("nan"), "the wall clock moved by nan ms"),
+        (plan(wall_ms_at_zero=None), None, "run.toml does not say when the run began"),
+    ],
+)
+def test_where_clocks_cannot_be_compared_nothing_is_known(
+    tmp_path: Path, used: StoredPlan, drift_ms: float | None, why: str
+) -> None:
+    measured = liveness_of(stored(tmp_path), used, replace(METADATA, clock_drift_ms=drift_ms))
+    assert why in (measured.not_known or "")
+    assert measured == Liveness(not_known=measured.not_known)
+
+
+def test_without_a_commit_or_with_a_damaged_table_nothing_is_known(tmp_path: Path) -> None:
+    assert liveness_of(tmp_path / "none", plan()).not_known == "no table of the run has a commit"
+    (stored(tmp_path) / "log" / "batches.parquet").write_text("x")
+    assert "log/batches.parquet cannot be read" in (liveness_of(tmp_path, plan()).not_known or "")
+
+
+def test_a_run_without_metadata_has_no_faults(tmp_path: Path) -> None:
+    assert measure_recovery(tmp_path, plan(), None).faults == ()
+
+
+def test_a_fault_during_which_nothing_can_be_committed_adds_its_duration_to_the_bound(tmp_path: Path) -> None:
+    halting = replace(METADATA, faults=(replace(FAULT, fault="kill-postgres"),))
+    assert liveness_of(stored(tmp_path), plan(), halting).bound_s == 35.0
+    never_healed = replace(METADATA, faults=(replace(FAULT, fault="kill-postgres", end_s=None),))
+    assert liveness_of(tmp_path, plan(), never_healed).bound_s == 47.0
+
+
+def test_these_kinds_of_faults_halt_their_target() -> None:
+    kinds = {name for name in registry.nemeses() if halts(replace(FAULT, fault=name))}
+    assert kinds == {"rule", "kill-postgres", "lose-answers", "cut-txn-coordinator", "late-produce"}
+    assert halts(replace(FAULT, details={"state": "prepare-commit"}))
+    assert not halts(replace(FAULT, fault="a fault of another version"))
