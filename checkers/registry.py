@@ -70,10 +70,9 @@ CHECKERS: tuple[Checker, ...] = (
         warning=True,
     ),
     Checker(
-        "stalled",
-        premises=(Premise.LEADER_ALWAYS, Premise.WHOLE_LOGS),
-        needs=("journals", "transactions", "healed"),
-        rests_on=JOURNALS,
+        "stalled",  # it has no query: fencepost.checks.recovery finds it
+        premises=(Premise.LEADER_ALWAYS, Premise.ONE_CLOCK, Premise.WHOLE_LOGS),
+        needs=("log", "offsets", "transactions", "healed"),
         family="log",
         warning=True,
     ),

@@ -5,6 +5,8 @@ transaction. Then they arrive behind the marker. A broker that verifies transact
 verification they hang: no marker ever follows, and the last stable offset stands still (KAFKA-14402).
 """
 
+from dataclasses import replace
+
 from harness.protocol.rules import Action, ClientConnection, ProtocolRule, Release, Selector
 from nemeses.effects.rules import protocol_fault
 
@@ -21,11 +23,13 @@ def _make_rule(api: str, error: str) -> ProtocolRule:
     )
 
 
-NEMESIS = protocol_fault(
-    "late-produce",
-    ("deliver records behind the marker of their transaction (KAFKA-14402)", "arrived late"),
-    _make_rule,
-    api="Produce",
-    aimable=False,
+NEMESIS = replace(
+    protocol_fault(
+        "late-produce",
+        ("deliver records behind the marker of their transaction (KAFKA-14402)", "arrived late"),
+        _make_rule,
+        api="Produce",
+        aimable=False,
+    ),
     halts=True,
 )

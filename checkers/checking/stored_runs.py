@@ -85,7 +85,7 @@ def _check_result(run: StoredRun, output: CheckOutput, examples: int) -> CheckRe
     facts = EvidenceCounts.gather(output.facts.get(run.run, ()))
     lacking = missing_needs(
         facts,
-        healed=run.healed_ns is not None,
+        healed=run.healed,
         transactions=run.promises is None or run.promises.transactions,
         offsets_within=run.promises is None or run.promises.offsets_within,
         free_stages=run.promises.free_stages if run.promises else (),

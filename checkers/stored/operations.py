@@ -34,9 +34,6 @@ OF_RUN = (
     "commits_logged",
     "named_groups",
     "outside_groups",
-    "healed_ns",
-    "longest_ms",
-    "session_ms",
     "wall_ms",
 )
 """Columns of `runs` that rules over operations need."""

@@ -45,7 +45,7 @@ COUNT_QUERIES = (
     CountQuery("claims"),
     CountQuery("assignments", ("gained",), {"given_up": lambda t: pc.invert(t["gained"])}),
     CountQuery("expected", text="stage", tp="tp"),
-    CountQuery("transactions", tp="log_tp", most="timeout_ms"),
+    CountQuery("transactions", tp="log_tp"),
     # `checkers.stored.runs.named_groups` decides from these counts whether a missing offset commit proves a loss.
     CountQuery(
         "offsets",

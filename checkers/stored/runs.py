@@ -16,11 +16,8 @@ RUNS = pa.schema(
         ("run", _i64),
         ("judgeable", _bool),
         ("end_ms", pa.float64()),
-        ("longest_ms", _i64),
         ("wall_ms", pa.float64()),
         ("whole", _bool),
-        ("healed_ns", _i64),
-        ("session_ms", _i64),
         *((name, _bool) for name in ("journaled", "commits_logged", "offsets_whole")),
         *((name, pa.list_(pa.string())) for name in ("named_groups", "outside_groups")),
     ]
@@ -41,13 +38,10 @@ def rows_of_runs(runs: Iterable[Row], tps: Iterable[Row], stages: Iterable[Row],
         run
         wall_ms: the wall clock at run time 0; null: not comparable with the brokers' clock
         whole: the evidence was not cut short
-        healed_ns: run time of the last heal; null: not known
-        session_ms: the consumers' session time-out; null: not known
         journaled: every stage keeps journals, and they are used
         judgeable: the evidence was not cut short, and the whole transaction log is stored
         end_ms: the wall clock when the last sentinel was written, or, without sentinels, when the pipeline had come to
             an end
-        longest_ms: the longest time-out of its transactions
         commits_logged: the whole log of offset commits is stored
         offsets_whole: the whole log of offset commits is stored, and no part of it is compacted
         named_groups: see `named_groups`
@@ -77,7 +71,6 @@ def _end(run: Row, log: list[Row], raw: Tally) -> dict[str, Any]:
     return {
         "judgeable": run["whole"] and log_stored,
         "end_ms": raw.most.get((number, "ended"), run["rested_ms"]),
-        "longest_ms": raw.most.get((number, "transactions")),
     }
 
 

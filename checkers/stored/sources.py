@@ -48,11 +48,10 @@ class StoredRun:
     incomplete: tuple[str, ...] = ()  # why the evidence was cut short: an absence proves nothing then
     had_log: bool = False  # the run stored the broker log, so it must exist
     promises: Promises | None = None  # None: the run's promises are not known
-    healed_ns: int | None = None  # run time at which the last fault was healed; None: not known
+    healed: bool = False  # it is known when each fault was healed
     clock_drift_ms: float | None = (
         0.0  # how far the wall clock moved against the monotonic one; None: not measured
     )
-    session_ms: int | None = None  # the session time-out of the pipeline's consumers; None: not known
     broken_premises: frozenset[Premise] = frozenset()  # broken by faults of the run, or by its cluster
     refused_logs: Mapping[str, str] = field(default_factory=dict)
     """By topic, what the cluster answered when it did not give the log."""
@@ -108,7 +107,7 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
         run
         wall_ms: the wall clock at run time 0; null: not comparable
         whole: the evidence was not cut short, so an absence proves something
-        healed_ns, session_ms, rested_ms: null: not known
+        rested_ms: null: not known
         blind, journaled, drained, transactional_topics: as in `StoredRun`
         tables, free_stages: of the run's promises
 
@@ -133,8 +132,6 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
             "run": pa.array([run.run for run in runs], pa.int64()),
             "wall_ms": pa.array([run.one_clock_ms for run in runs], pa.float64()),
             "whole": pa.array([not run.incomplete for run in runs], pa.bool_()),
-            "healed_ns": pa.array([run.healed_ns for run in runs], pa.int64()),
-            "session_ms": pa.array([run.session_ms for run in runs], pa.int64()),
             "rested_ms": pa.array([run.rested_ms for run in runs], pa.float64()),
             "blind": pa.array([run.blind for run in runs], pa.bool_()),
             "journaled": pa.array([run.journaled for run in runs], pa.bool_()),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fencepost.checks.evidence import KILLED, Evidence, find_differences, require_evidence, require_table
 from fencepost.checks.histories import check_each_file as check_files
-from fencepost.checks.verdict_rules import decide, healed_ns
+from fencepost.checks.verdict_rules import decide, heals_known
 from harness.common.errors import AnalysisFailed, FencepostError, UnreadableInput
 from harness.model.pipeline import JOINED
 from harness.model.promises import HISTORY_FILE
@@ -87,7 +87,6 @@ def _validate(evidence: Evidence) -> None:
     for name, number in numbers.items():
         if number is not None and type(number) not in (int, float):
             raise TypeError(f"{name} must be a number, not {number!r}")
-    healed_ns(run_metadata)
     _ = evidence.broken_premises
     decide(evidence, CheckResult({}, {}, {}))
 
@@ -224,11 +223,10 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         incomplete=evidence.differences,
         had_log=evidence.had_log,
         promises=evidence.plan.promises,
-        healed_ns=healed_ns(evidence.run_metadata) if evidence.run_metadata else None,
+        healed=evidence.run_metadata is not None and heals_known(evidence.run_metadata),
         clock_drift_ms=evidence.run_metadata.clock_drift_ms if evidence.run_metadata else None,
         broken_premises=evidence.broken_premises,
         refused_logs=evidence.run_metadata.refused_logs if evidence.run_metadata else {},
-        session_ms=evidence.plan.run.get("session_timeout_ms"),
         blind=evidence.blind,
         without_journals=not all(stage.journaled for stage in evidence.plan.pipeline.stages),
         correlated=any(topic.identity in JOINED for topic in evidence.plan.pipeline.topics),

@@ -6,34 +6,40 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from checkers.registry import checker_of
 from fencepost import registry
 from harness.common.errors import UnreadableInput
 from harness.model.vocabulary import Premise
+from harness.results.example import Example
 from harness.results.liveness import Liveness
+from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata
-from harness.results.verdict import FaultReport
+from harness.results.verdict import AnomalyFindings, FaultReport
 from harness.results.wording import printable
 from harness.settings.run_file import StoredPlan
 from reports.run_tables import RunTables
-from reports.timeline.liveness import Progress, Window, fault_windows, liveness, read_progress
+from reports.timeline.liveness import LOAD, Progress, Window, fault_windows, liveness, read_progress
+from reports.timeline.stalls import Stall, stalls
 
+MOST_EXAMPLES = 10
 MOST_DRIFT_MS = 500.0
 """A wall clock that moved further than this against the monotonic clock does not tell when a marker was written."""
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """The faults of a run, each with its liveness if it acted."""
+    """How a run recovered from its faults."""
 
-    faults: Sequence[FaultReport] = ()
+    faults: Sequence[FaultReport] = ()  # each with its liveness if it acted
+    stalls: Sequence[Stall] = ()
+    not_known: Reason | None = None  # why nothing is known
 
 
 def measure_recovery(folder: Path, plan: StoredPlan, run_metadata: RunMetadata | None) -> Recovery:
-    """Measure how long each fault of a run hurt. Without metadata no fault is known."""
+    """Measure how long each fault of a run hurt, and find its stalls. Without metadata no fault is known."""
     if run_metadata is None:
         return Recovery()
-    if not any(fault.acted for fault in run_metadata.faults):
-        return Recovery(run_metadata.faults)
+    faults = run_metadata.faults
     why = _clocks_differ(plan, run_metadata)
     if why is None:
         try:
@@ -41,34 +47,78 @@ def measure_recovery(folder: Path, plan: StoredPlan, run_metadata: RunMetadata |
                 RunTables(folder), plan.pipeline, run_metadata.phases, plan.run.get("session_timeout_ms")
             )
         except (UnreadableInput, pa.ArrowException) as error:
-            why = printable(str(error), 300)
-        else:
-            why = None if len(progress.commits_ns) else "no table of the run has a commit"
+            why = Reason(ReasonCode.NO_LOGS, printable(str(error), 300))
     if why is not None:
-        return Recovery([_with(fault, Liveness(not_known=why)) for fault in run_metadata.faults])
+        unknown = [_with(fault, Liveness(not_known=why.text)) for fault in faults]
+        return Recovery(unknown, not_known=why)
+    return Recovery(_with_liveness(faults, progress), _stalls(progress, run_metadata))
+
+
+def _with_liveness(faults: Sequence[FaultReport], progress: Progress) -> list[FaultReport]:
+    if not len(progress.commits_ns):
+        return [_with(fault, Liveness(not_known="no table of the run has a commit")) for fault in faults]
     last_commit_ns = int(progress.commits_ns[-1])
     load_end_ns = last_commit_ns if progress.load_end_ns is None else progress.load_end_ns
-    windows = fault_windows(run_metadata.faults, load_end_ns, last_commit_ns)
-    return Recovery(
-        [
-            fault if window is None else _with(fault, _measured(progress, window, fault))
-            for fault, window in zip(run_metadata.faults, windows, strict=True)
-        ]
+    windows = fault_windows(faults, load_end_ns, last_commit_ns)
+    return [
+        fault if window is None else _with(fault, _measured(progress, window, fault))
+        for fault, window in zip(faults, windows, strict=True)
+    ]
+
+
+def _stalls(progress: Progress, run_metadata: RunMetadata) -> list[Stall]:
+    """Return the stalls from the begin of the load to the end of the drain. A run without these phases has none."""
+    ready = [phase.start_s for phase in run_metadata.phases if phase.name == LOAD]
+    stopped = [phase.end_s for phase in run_metadata.phases if phase.name in (LOAD, "heal", "drain")]
+    if not ready:
+        return []
+    return stalls(progress, run_metadata.faults, halts, (round(ready[0] * 1e9), round(max(stopped) * 1e9)))
+
+
+def stalled(found: Sequence[Stall]) -> AnomalyFindings:
+    """Return the findings of the warning `stalled`."""
+    wording = checker_of("stalled").wording("stalled")
+    examples = [_example(stall) for stall in found[:MOST_EXAMPLES]]
+    return AnomalyFindings(
+        count=len(found),
+        examples=examples,
+        allowed=True,
+        warning=True,
+        sentences=[wording.sentence(example) for example in examples],
+        words=wording.describe_count(len(found)),
+        meaning=wording.meaning,
     )
 
 
-def _clocks_differ(plan: StoredPlan, run_metadata: RunMetadata) -> str | None:
+def _example(stall: Stall) -> Example:
+    topic, _, partition = stall.partition.rpartition("/")
+    return Example.from_json(
+        {
+            "group": stall.group,
+            "still_s": round((stall.to_ns - stall.from_ns) / 1e9, 3),
+            "bound_s": round(stall.bound_ns / 1e9, 3),
+            "from_s": round(stall.from_ns / 1e9, 3),
+            "to_s": round(stall.to_ns / 1e9, 3),
+            "committed": stall.committed,
+            "fault": stall.fault and stall.fault.fault,
+            "input": {"topic": topic, "partition": int(partition), "offset": stall.offset},
+        }
+    )
+
+
+def _clocks_differ(plan: StoredPlan, run_metadata: RunMetadata) -> Reason | None:
     """Return why the times in logs and journals cannot be compared. None: they can."""
-    if Premise.ONE_CLOCK.value in plan.promises.broken_premises:
-        return "a fault of this run changed a clock"
-    if not plan.promises.one_clock:
-        return "the clocks of the brokers are not the clock of this machine"
+    why = None
     drift_ms = run_metadata.clock_drift_ms
-    if drift_ms is not None and not drift_ms <= MOST_DRIFT_MS:
-        return f"the wall clock moved by {drift_ms:,.0f} ms against the monotonic one during the run"
-    if plan.run.get("wall_ms_at_zero") is None:
-        return "run.toml does not say when the run began"
-    return None
+    if Premise.ONE_CLOCK.value in plan.promises.broken_premises:
+        why = "a fault of this run changed a clock"
+    elif not plan.promises.one_clock:
+        why = "the clocks of the brokers are not the clock of this machine"
+    elif drift_ms is not None and not drift_ms <= MOST_DRIFT_MS:
+        why = f"the wall clock moved by {drift_ms:,.0f} ms against the monotonic one during the run"
+    elif plan.run.get("wall_ms_at_zero") is None:
+        why = "run.toml does not say when the run began"
+    return None if why is None else Reason(ReasonCode.CLOCK_DRIFT, why)
 
 
 def _with(fault: FaultReport, liveness: Liveness) -> FaultReport:
@@ -79,9 +129,7 @@ def _measured(progress: Progress, window: Window, fault: FaultReport) -> Livenes
     bound_ns = progress.bound_ns
     if bound_ns is not None and halts(fault):
         bound_ns += (window.end_ns if window.heal_ns is None else window.heal_ns) - window.start_ns
-    return replace(
-        liveness(progress, window), bound_s=None if bound_ns is None else round(bound_ns / 1e9, 3)
-    )
+    return replace(liveness(progress, window), bound_s=None if bound_ns is None else round(bound_ns / 1e9, 3))
 
 
 def halts(fault: FaultReport) -> bool:

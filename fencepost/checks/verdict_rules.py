@@ -10,11 +10,12 @@ An external history has no faults and no goals: it is unknown only if a check cr
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fencepost.aims import expand_names, requested_name
 from fencepost.checks.evidence import KILLED, Evidence
+from fencepost.checks.recovery import Recovery, stalled
 from harness.history_files.url import Url
 from harness.model.pipeline import PipelineSpec
 from harness.model.vocabulary import Guarantee
@@ -140,6 +141,7 @@ def decide(evidence: Evidence, result: CheckResult) -> Verdict:
     """Decide the verdict of a stored run by the rules. The verdict lists the reasons."""
     from reports.summary import summary
 
+    result = with_stalls(result, evidence.recovery)
     run = CheckedRun(evidence.plan, evidence.run_metadata, result)
     run_metadata = evidence.run_metadata or RunMetadata()
     reasons = reasons_against(run)
@@ -181,6 +183,25 @@ def decide(evidence: Evidence, result: CheckResult) -> Verdict:
         api_errors=evidence.api_errors,
         left=evidence.lag,
     )
+
+
+def with_stalls(result: CheckResult, recovery: Recovery) -> CheckResult:
+    """Add the warning `stalled`, unless its evidence is missing.
+
+    If evidence of the run is incomplete, a missing commit proves nothing.
+    """
+    if "stalled" not in result.checked:
+        return result
+    if recovery.not_known is not None:
+        return replace(
+            result,
+            checked=[name for name in result.checked if name != "stalled"],
+            not_checked={**result.not_checked, "stalled": recovery.not_known},
+        )
+    incomplete = any(reason.code is ReasonCode.INCOMPLETE_EVIDENCE for reason in result.broken.values())
+    if incomplete or not recovery.stalls:
+        return result
+    return replace(result, anomalies={**result.anomalies, "stalled": stalled(recovery.stalls)})
 
 
 def decide_external(path: Path | Url, result: CheckResult) -> Verdict:
@@ -266,11 +287,8 @@ def permitted_and_not_needed(pipeline: PipelineSpec, result: CheckResult) -> dic
     return not_needed
 
 
-def healed_ns(run_metadata: RunMetadata) -> int | None:
-    """When the last fault was healed, in nanoseconds of run time; 0: there was no fault; None: not known."""
-    ends = [fault.end_s for fault in run_metadata.faults if fault.acted]
-    if None in ends:
-        ends = [phase.end_s for phase in run_metadata.phases if phase.name == "heal"]
-        if not ends:
-            return None
-    return round(1e9 * max((end for end in ends if end is not None), default=0.0))
+def heals_known(run_metadata: RunMetadata) -> bool:
+    """Return whether it is known when each fault was healed: by its own report, or by the phase that heals them all."""
+    return all(fault.end_s is not None for fault in run_metadata.faults if fault.acted) or any(
+        phase.name == "heal" for phase in run_metadata.phases
+    )

@@ -32,8 +32,8 @@ class Liveness:
     latency_back_s: float | None = None  # the same for the latency of commits
     lag_back_s: float | None = None  # the same for the lag
     aborted: int | None = None  # transactions that were aborted
-    fenced: int | None = None  # operations that were fenced
-    rebalances: int | None = None  # changes of the assignment of a group
+    fenced: int | None = None  # transactions that were fenced
+    rebalances: int | None = None  # how often consumers were assigned partitions
     bound_s: float | None = None  # the longest gap that the time-outs in force explain for this kind of fault
     not_known: str | None = None  # why nothing is known; all others are None then
 

@@ -73,7 +73,6 @@ def protocol_fault(
     aimable: bool = True,
     kind: str = "client:w",
     helpers: Sequence[ProtocolRule] = (),
-    halts: bool = False,
 ) -> Nemesis:
     """Return a fault that puts a rule in force.
 
@@ -86,7 +85,6 @@ def protocol_fault(
         aimable: Whether the user may choose another API, and another error if the fault has one.
         kind: How the names of the links begin on which it acts.
         helpers: Rules that make clients send the messages on which the fault acts.
-        halts: Whether nothing can be committed while the rule is in force.
     """
 
     def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
@@ -114,7 +112,6 @@ def protocol_fault(
         draw=draw,
         inject=inject,
         by_default=False,
-        halts=halts,
         rule=rule,
         api_aim=("api", "error") if error else ("api",) if aimable else (),
         links=kind.partition(":")[0],

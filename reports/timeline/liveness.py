@@ -153,9 +153,7 @@ def _first_after(times_ns: Integers, since_ns: int) -> float | None:
     return _s(int(times_ns[at]) - since_ns) if at < len(times_ns) else None
 
 
-def _longest_still(
-    still: Mapping[str, tuple[Integers, Integers]], window: Window
-) -> tuple[int, str | None]:
+def _longest_still(still: Mapping[str, tuple[Integers, Integers]], window: Window) -> tuple[int, str | None]:
     longest: tuple[int, str | None] = (0, None)
     for name, (begins, ends) in still.items():
         overlaps = np.minimum(ends, window.end_ns) - np.maximum(begins, window.start_ns)

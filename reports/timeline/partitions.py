@@ -8,6 +8,7 @@ before it in the log, counts as the time before it.
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +26,7 @@ _BATCHES = (
     *("tp", "base_offset", "last_offset", "producer_id", "transactional", "control"),
     *("marker", "max_timestamp_ms"),
 )
-_OFFSETS = (
-    *("group", "tp", "committed", "log_tp", "log_offset", "transactional", "timestamp_ms"),
-)
+_OFFSETS = (*("group", "tp", "committed", "log_tp", "log_offset", "transactional", "timestamp_ms"),)
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def partition_logs(t: RunTables, tps: Iterable[int], end_s: float = math.inf) ->
     borders = [0, *(np.flatnonzero(np.diff(tp)) + 1).tolist(), len(tp)]
     return {
         int(tp[low]): _partition_log(**{name: column[low:high] for name, column in columns.items()})
-        for low, high in zip(borders, borders[1:], strict=False)
+        for low, high in pairwise(borders)
         if low < high
     }
 
@@ -152,9 +151,7 @@ class Positions:
     committed: Integers
 
 
-def group_positions(
-    t: RunTables, logs: Mapping[int, PartitionLog]
-) -> dict[tuple[str, int], Positions]:
+def group_positions(t: RunTables, logs: Mapping[int, PartitionLog]) -> dict[tuple[str, int], Positions]:
     """Return the offset commits in force, by group and partition. An aborted or open commit is left out.
 
     Args:
@@ -191,7 +188,7 @@ def group_positions(
         (names[group[rows[0]]], int(tp[rows[0]])): Positions(
             np.maximum.accumulate(time_ns[rows]), committed[rows]
         )
-        for low, high in zip(borders, borders[1:], strict=False)
+        for low, high in pairwise(borders)
         if len(rows := order[low:high])
     }
 
@@ -231,7 +228,9 @@ def total_lag(lags: Collection[Lag]) -> tuple[Integers, Integers]:
     return time_ns, np.cumsum(np.bincount(index, changes, len(time_ns))).round().astype(np.int64)
 
 
-LSO_BY_SECOND = pa.schema([("tp", pa.int32()), ("second", pa.int64()), ("end", pa.int64()), ("lso", pa.int64())])
+LSO_BY_SECOND = pa.schema(
+    [("tp", pa.int32()), ("second", pa.int64()), ("end", pa.int64()), ("lso", pa.int64())]
+)
 """End and last stable offset at the end of each second of the run in which one of them moved."""
 LAG_BY_SECOND = pa.schema(
     [("group", pa.string()), ("tp", pa.int32()), ("second", pa.int64()), ("lag", pa.int64())]
@@ -281,4 +280,3 @@ def _times_ns(t: RunTables, wall_ms: pa.ChunkedArray) -> Integers:
     times_ms = _numbers(wall_ms)
     times_ns: Integers = ((times_ms - (t.wall_ms_at_zero or 0.0)) * 1e6).astype(np.int64)
     return times_ns
-

@@ -1,6 +1,6 @@
 """Times in which a group had inputs to process and committed nothing for longer than the time-outs explain."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,35 +17,38 @@ class Stall:
     from_ns: int  # from here on the input waited, and the group committed nothing
     to_ns: int
     bound_ns: int
-    committed: bool  # a commit ended it; if not: the injection of the next fault, or the end of the run
+    committed: bool  # a commit ended it; if not: the injection of the next fault, or the end of the stages
     partition: str  # of the input that waited longest: "purchases/0"
     offset: int
     fault: FaultReport | None  # the last fault that was injected before; None: there was none
 
 
 def stalls(
-    progress: Progress, faults: Sequence[FaultReport], halting: Collection[str], end_ns: int
+    progress: Progress,
+    faults: Sequence[FaultReport],
+    halts: Callable[[FaultReport], bool],
+    span_ns: tuple[int, int],
 ) -> list[Stall]:
     """Return the stalls of all groups, in the order of their ends. Without a bound there are none.
 
     Args:
         progress: The progress of the run.
         faults: The faults of the run.
-        halting: The kinds of faults during which nothing can be committed: their time does not count.
-        end_ns: When the stages were stopped.
+        halts: Returns whether nothing can be committed during a fault. Its duration adds to the bound.
+        span_ns: From when all stages were ready until they were stopped.
     """
     if progress.bound_ns is None:
         return []
     acted = sorted((fault for fault in faults if fault.acted), key=lambda fault: fault.start_s)
-    halts = _merged(
-        (_ns(fault.start_s), end_ns if fault.end_s is None else _ns(fault.end_s))
+    halted = _merged(
+        (_ns(fault.start_s), span_ns[1] if fault.end_s is None else _ns(fault.end_s))
         for fault in acted
-        if fault.fault in halting
+        if halts(fault)
     )
     found = [
         stall
         for name, group in progress.groups.items()
-        for stall in _of_group(name, group, acted, halts, progress.bound_ns, end_ns)
+        for stall in _of_group(name, group, acted, halted, progress.bound_ns, span_ns)
     ]
     return sorted(found, key=lambda stall: (stall.to_ns, stall.group))
 
@@ -54,30 +57,32 @@ def _of_group(
     name: str,
     group: Group,
     acted: Sequence[FaultReport],
-    halts: Sequence[tuple[int, int]],
+    halted: Sequence[tuple[int, int]],
     bound_ns: int,
-    end_ns: int,
+    span_ns: tuple[int, int],
 ) -> Iterator[Stall]:
-    """Yield the stalls of a group. A group that never committed may never have run: it has none."""
-    if not len(group.commits_ns):
-        return
-    # A fault that is injected begins a new time: the group may need the time-outs again.
     injected_ns = np.array([_ns(fault.start_s) for fault in acted], np.int64)
-    points = np.unique(np.concatenate((group.commits_ns, injected_ns, [end_ns])))
-    points = points[(points >= group.commits_ns[0]) & (points <= max(end_ns, group.commits_ns[-1]))]
+    # A fault that is injected begins a new time: the group may need the time-outs again.
+    points = np.unique(np.concatenate((group.commits_ns, injected_ns, span_ns)))
+    points = points[points >= span_ns[0]]
     for at in np.flatnonzero(np.diff(points) > bound_ns):
         from_ns, to_ns = int(points[at]), int(points[at + 1])
         waiting = min(_waiting(group, from_ns, to_ns), default=None)
         if waiting is None:
             continue
         since_ns, partition, offset = waiting
-        halted_ns = sum(max(0, min(end, to_ns) - max(start, since_ns)) for start, end in halts)
+        halted_ns = sum(max(0, min(end, to_ns) - max(start, since_ns)) for start, end in halted)
         if to_ns - since_ns > bound_ns + halted_ns:
-            committed = bool(np.isin(to_ns, group.commits_ns))
             before = int(np.searchsorted(injected_ns, since_ns, side="right"))
-            fault = acted[before - 1] if before else None
             yield Stall(
-                name, since_ns, to_ns, bound_ns + halted_ns, committed, partition, offset, fault
+                group=name,
+                from_ns=since_ns,
+                to_ns=to_ns,
+                bound_ns=bound_ns + halted_ns,
+                committed=bool(np.isin(to_ns, group.commits_ns)),
+                partition=partition,
+                offset=offset,
+                fault=acted[before - 1] if before else None,
             )
 
 

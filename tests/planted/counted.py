@@ -13,9 +13,9 @@ NEEDING: dict[str, set[str]] = {
     "log": {
         *("lost-commit", "ghost-commit", "offset-output-mismatch"),
         *("hanging-transaction", "unmarked-partition", "dirty-read", "read-above-lso"),
-        *("epoch-regression", "sequence-violation", "replica-divergence"),
+        *("epoch-regression", "sequence-violation", "replica-divergence", "stalled"),
     },
-    "offsets": {"group-offset-regression", "overlapping-commit"},
+    "offsets": {"group-offset-regression", "overlapping-commit", "stalled"},
     "offsets-within": {"overlapping-commit"},
     "transactions": {
         *("hanging-transaction", "unmarked-partition", "transaction-state-violation"),
@@ -36,7 +36,7 @@ NEEDING: dict[str, set[str]] = {
 PREMISED: dict[str, set[str]] = {
     "leader-always": {"stalled", "stuck-completion"},
     "no-late-bytes": {"hanging-transaction", "undue-fencing"},
-    "one-clock": {"stuck-completion"},
+    "one-clock": {"stuck-completion", "stalled"},
     "whole-logs": {
         *("lost-commit", "ghost-commit", "torn-transaction", "offset-output-mismatch"),
         *("hanging-transaction", "zombie-write", "epoch-regression", "sequence-violation"),
@@ -68,7 +68,7 @@ def differs(history: History, result: CheckResult, *, log: bool = True, whole: b
     said, meant = {**result.stats, **result.coverage}, counted.figures()
     if said != meant:
         return f"{said} are counted, not {meant}"
-    needs = counted.needs() | ({"healed"} if history.healed_ns is None else set())
+    needs = counted.needs() | (set() if history.healed else {"healed"})
     unchecked = {name for need in needs for name in NEEDING[need]}
     unchecked |= {name for premise in history.broken_premises for name in PREMISED[premise]}
     drift = history.clock_drift_ms

@@ -1,14 +1,11 @@
-"""Plants: broker logs with contradictions, contended ids, producers that are fenced without cause, stalled groups."""
+"""Plants: broker logs with contradictions, contended ids, and producers that are fenced without cause."""
 
 from random import Random
 
 from tests.planted.planted import Planted, of_input, of_operation, of_record
-from tests.planted.run import SECOND, Run
+from tests.planted.run import Run
 from tests.support.histories import TRANSACTIONS
 from tests.support.stored_tables import OFFSETS, Row
-
-BOUND_NS = 27 * SECOND
-"""Time-outs of 10 s in the transaction log and 2 s of the session, and 15 s."""
 
 
 def epoch_regression(h: Run, rng: Random) -> Planted:
@@ -127,16 +124,6 @@ def undue_fencing(h: Run, rng: Random) -> Planted:
     return {"undue-fencing": [of_operation(op)]}
 
 
-def stalled(h: Run, rng: Random) -> Planted:
-    """There are an input and a worker, but no commit for a long time."""
-    source, inputs = h.fed(2)
-    worker, pid = h.fresh()
-    h.transact(inputs[0], to="p", source=source, worker=worker, pid=pid)
-    h.clock += BOUND_NS + rng.randint(1, 20) * SECOND
-    op = h.transact(inputs[1], to="p", source=source, worker=worker, pid=pid)
-    return {"stalled": [{**of_operation(op), **of_input(source, inputs[1])}]}
-
-
 def offsets_of_a_ghost(h: Run, rng: Random) -> Planted:
     """A transaction with outcome fail commits its offsets. It has no outputs, and none are expected."""
     source, inputs = h.fed(rng.randint(1, 2), owes="")
@@ -156,6 +143,5 @@ PLANTS = (
     replica_divergence,
     contended_id,
     undue_fencing,
-    stalled,
     offsets_of_a_ghost,
 )

@@ -116,8 +116,7 @@ def store(runs: Iterable[PlantedRun], folder: Path, first: int = 0) -> list[Stor
             number,
             folder / f"log-{one.logged}",
             one.run.wall_ms,
-            healed_ns=one.run.healed_ns,
-            session_ms=one.run.session_ms,
+            healed=one.run.healed,
             drained=False,
         )
         for number, one in numbered

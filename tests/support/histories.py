@@ -63,8 +63,7 @@ class History:
         self.wall_ms: float | None = WALL_MS
         self.clock_drift_ms: float | None = 0.0
         self.followers = 0  # how many brokers besides the leader hold the same log
-        self.healed_ns: int | None = None
-        self.session_ms: int | None = None
+        self.healed = False  # it is known when the last fault was healed
         self.broken_premises: frozenset[Premise] = frozenset()
         self.drained = False  # the run says that every stage took all of its inputs
 

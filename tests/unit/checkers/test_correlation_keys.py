@@ -256,7 +256,7 @@ def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> di
             without_journals=True,
             correlated=True,
             had_log=True,
-            healed_ns=0,
+            healed=True,
         )
         for run, _ in histories
     ]
@@ -321,7 +321,7 @@ def one(spark: SparkSession, folder: Path, draw: Callable[[History], None], **mo
     history = History()
     draw(history)
     kept = write_store(folder / "runs", [(1, history)], log=True)
-    run = StoredRun(1, kept, WALL_MS, blind=True, without_journals=True, had_log=True, healed_ns=0, **more)
+    run = StoredRun(1, kept, WALL_MS, blind=True, without_journals=True, had_log=True, healed=True, **more)
     return check_runs(spark, [run])[1]
 
 

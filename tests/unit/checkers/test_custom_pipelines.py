@@ -89,7 +89,7 @@ def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> di
         histories.append((run, history))
     folder = write_store(tmp_path_factory.mktemp("store") / "runs", histories, log=True)
     runs = [
-        StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed_ns=0) for run in range(len(CASES))
+        StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed=True) for run in range(len(CASES))
     ]
     by_run = check_runs(spark, runs)
     return {draw.__name__: by_run[run] for run, (draw, _, _) in enumerate(CASES)}
@@ -113,7 +113,7 @@ def test_an_undescribed_topic_is_in_not_checked(spark: SparkSession, tmp_path: P
     folder = write_store(tmp_path / "runs", [(1, history), (2, history)], log=True)
     runs = [
         StoredRun(
-            run, folder, WALL_MS, without_journals=True, blind=True, had_log=True, healed_ns=0, topics=topics
+            run, folder, WALL_MS, without_journals=True, blind=True, had_log=True, healed=True, topics=topics
         )
         for run, topics in ((1, frozenset({"a", "x"})), (2, frozenset(history.topics)))
     ]
@@ -152,7 +152,7 @@ def test_a_plain_offset_past_the_last_record_is_found(spark: SparkSession, tmp_p
     ]
     folder = write_store(tmp_path / "runs", list(enumerate(drawn)), log=True)
     runs = [
-        StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed_ns=0) for run in range(len(drawn))
+        StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed=True) for run in range(len(drawn))
     ]
     by_run = check_runs(spark, runs)
     counts = [{name: one.count for name, one in by_run[run].anomalies.items()} for run in range(len(drawn))]
@@ -177,7 +177,7 @@ def test_offsets_are_compared_where_only_last_records_are_checked(
     ]  # of the other outputs none was held against an offset
     folder = write_store(tmp_path / "runs", list(enumerate(drawn)), log=True)
     runs = [
-        StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed_ns=0) for run in range(len(drawn))
+        StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed=True) for run in range(len(drawn))
     ]
     by_run = check_runs(spark, runs)
     assert [BY_OFFSETS in by_run[run].not_checked for run in range(len(drawn))] == [False, True]

@@ -270,26 +270,20 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
     "stalled": [
         (
             {
-                "operation": T7,
                 "group": "g",
                 "still_s": 49.2,
                 "bound_s": 47.0,
+                "from_s": 21.0,
+                "to_s": 70.2,
                 "committed": True,
+                "fault": "kill-broker",
                 "input": INPUT,
-                "writer": T3,
             },
-            "group g committed nothing for 49.2 s (the bound is 47.0 s), until payments-1.0:7, though input purchases/1 offset 812 was waiting",
+            "group g committed nothing for 49.2 s after kill-broker (the bound is 47.0 s), until 70.2 s, though input purchases/1 offset 812 was waiting",
         ),
         (
-            {
-                "operation": T7,
-                "group": "g",
-                "still_s": 60.0,
-                "bound_s": 47.0,
-                "committed": False,
-                "input": INPUT,
-            },
-            "group g committed nothing for 60.0 s (the bound is 47.0 s), and still nothing at the time of payments-1.0:7, though input purchases/1 offset 812 was waiting",
+            {"group": "g", "still_s": 60.0, "bound_s": 47.0, "to_s": 81.0, "committed": False, "input": INPUT},
+            "group g committed nothing for 60.0 s (the bound is 47.0 s), and still nothing at 81.0 s, though input purchases/1 offset 812 was waiting",
         ),
     ],
     "read-above-lso": [

@@ -267,7 +267,7 @@ def test_a_verdict_does_not_depend_on_other_runs(spark: SparkSession, tmp_path: 
         folder = write_store(tmp_path / str(number), [(number, h)], log=True)
         runs.append(
             StoredRun(
-                number, folder, WALL_MS, had_log=True, healed_ns=0, without_journals=change is _of_a_program
+                number, folder, WALL_MS, had_log=True, healed=True, without_journals=change is _of_a_program
             )
         )
     alone = {run.run: check_runs(spark, [run])[run.run] for run in runs}

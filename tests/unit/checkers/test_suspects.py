@@ -16,7 +16,6 @@ from harness.results.verdict import CheckResult
 
 SUSPICIOUS = [
     "undue_fencing",
-    "stalled",
     "inconsistent_offsets",
     "aborted_read",
     "precommitted_read",

@@ -7,16 +7,30 @@ from typing import Any
 import pytest
 
 from fencepost import registry
+from fencepost.checks.evidence import Evidence
 from fencepost.checks.recovery import halts, measure_recovery
+from fencepost.checks.verdict_rules import decide
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec
 from harness.model.promises import Promises
 from harness.model.vocabulary import Premise
 from harness.results.liveness import Liveness
+from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata, RunPhase
-from harness.results.verdict import FaultReport
+from harness.results.verdict import CheckResult, FaultReport, Validity, Verdict
 from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan
-from tests.support.log_tables import IN, OUT, ZERO_MS, batch, marker, plain, state, write_run
+from tests.support.log_tables import (
+    IN,
+    OFFSETS,
+    OUT,
+    ZERO_MS,
+    batch,
+    marker,
+    offset_commit,
+    plain,
+    state,
+    write_run,
+)
 
 FAULT = FaultReport("kill-broker", "broker 2", 20.0, 28.0, True, "proof", "broker 2 was killed")
 PIPELINE = PipelineSpec(
@@ -24,7 +38,7 @@ PIPELINE = PipelineSpec(
     (TopicSpec("in", 1), TopicSpec("out", 1)),
     (StageSpec("bill", ("in",), "g", writes=("out",), journaled=False),),
 )
-METADATA = RunMetadata(phases=(RunPhase("faults", 5.0, 40.0),), faults=(FAULT,))
+METADATA = RunMetadata(phases=(RunPhase("faults", 5.0, 40.0), RunPhase("drain", 40.0, 60.0)), faults=(FAULT,))
 
 
 def plan(promises: Promises | None = None, **run: Any) -> StoredPlan:
@@ -68,7 +82,11 @@ def test_a_fault_that_did_not_act_has_no_liveness(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("used", "drift_ms", "why"),
     [
-        (plan(Promises(one_clock=False)), None, "the clocks of the brokers are not the clock of this machine"),
+        (
+            plan(Promises(one_clock=False)),
+            None,
+            "the clocks of the brokers are not the clock of this machine",
+        ),
         (
             plan(Promises(broken_premises=(Premise.ONE_CLOCK.value,))),
             None,
@@ -109,3 +127,53 @@ def test_these_kinds_of_faults_halt_their_target() -> None:
     assert kinds == {"rule", "kill-postgres", "lose-answers", "cut-txn-coordinator", "late-produce"}
     assert halts(replace(FAULT, details={"state": "prepare-commit"}))
     assert not halts(replace(FAULT, fault="a fault of another version"))
+
+
+def long_gap(folder: Path) -> Path:
+    batches = [plain(IN, n, 10 + n / 2) for n in range(60)]
+    batches += [batch(OFFSETS, 0, 10.9), marker(OFFSETS, 1, 11), batch(OFFSETS, 2, 50), marker(OFFSETS, 3, 51)]
+    commits = [offset_commit(0, 1, 10.9), offset_commit(2, 60, 50)]
+    states = [state("Ongoing", 9, 0), state("CompleteCommit", 11, 1)]
+    write_run(folder, batches=batches, offsets=commits, transactions=states)
+    return folder
+
+
+CLEAN = CheckResult({}, {}, {}, checked=["lost-write", "stalled"])
+
+
+def decided(folder: Path, result: CheckResult = CLEAN, used: StoredPlan | None = None) -> Verdict:
+    return decide(Evidence("h", folder, used or plan(), METADATA, differences=()), result)
+
+
+def test_a_gap_beyond_the_bound_is_a_warning_of_a_valid_run(tmp_path: Path) -> None:
+    verdict = decided(long_gap(tmp_path))
+    findings = verdict.anomalies["stalled"]
+    assert (verdict.valid, findings.count, findings.warning, findings.words) == (
+        Validity.VALID,
+        1,
+        True,
+        "1 group stalled",
+    )
+    assert findings.sentences == [
+        "group g committed nothing for 31.0 s after kill-broker (the bound is 27.0 s), until 51.0 s, "
+        + "though input in/0 offset 1 was waiting"
+    ]
+    assert verdict.faults[0].liveness is not None
+    assert Verdict.from_json(verdict.as_json()) == verdict
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        replace(CLEAN, checked=["lost-write"], not_checked={"stalled": Reason(ReasonCode.NO_LOGS, "none")}),
+        replace(CLEAN, broken={"log of in/0": Reason(ReasonCode.INCOMPLETE_EVIDENCE, "it has a gap")}),
+    ],
+)
+def test_without_complete_evidence_no_group_is_stalled(tmp_path: Path, result: CheckResult) -> None:
+    assert "stalled" not in decided(long_gap(tmp_path), result).anomalies
+
+
+def test_where_clocks_cannot_be_compared_it_is_not_checked_whether_a_group_stalled(tmp_path: Path) -> None:
+    verdict = decided(long_gap(tmp_path), used=plan(wall_ms_at_zero=None))
+    assert "stalled" not in (*verdict.anomalies, *verdict.checked)
+    assert verdict.not_checked["stalled"].text == "run.toml does not say when the run began"

@@ -111,7 +111,9 @@ def test_the_first_commits_are_counted_from_the_injection_and_from_the_heal() ->
 
 def test_the_longest_gap_begins_and_ends_within_the_window() -> None:
     assert longest_gap_ns(ns(10, 22, 25, 39, 90), *ns(20, 40)) == 14 * SECOND
-    assert longest_gap_ns(ns(10, 90), *ns(20, 40)) == 20 * SECOND  # neither before the fault nor after the window
+    assert (
+        longest_gap_ns(ns(10, 90), *ns(20, 40)) == 20 * SECOND
+    )  # neither before the fault nor after the window
     assert longest_gap_ns(ns(20, 40), *ns(20, 40)) == 20 * SECOND
     assert longest_gap_ns(ns(), *ns(20, 20)) == 0
 
@@ -151,7 +153,9 @@ def test_the_rate_is_back_after_two_seconds_in_its_band() -> None:
 
 def test_the_rate_is_compared_with_the_ten_seconds_before_the_fault() -> None:
     assert rate_back(*each(0, 9, 0.01), *each(10, 20), *each(20, 40)) == 0.0
-    assert rate_back(*each(10, 14), *each(14, 40, 1)) == 0.0  # the median of the seconds is 1, their mean is more
+    assert (
+        rate_back(*each(10, 14), *each(14, 40, 1)) == 0.0
+    )  # the median of the seconds is 1, their mean is more
 
 
 def test_without_three_seconds_of_commits_before_the_fault_it_is_not_known_when_the_rate_was_back() -> None:

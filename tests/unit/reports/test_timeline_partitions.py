@@ -39,7 +39,13 @@ def test_the_lso_is_the_first_record_of_the_first_open_transaction(tmp_path: Pat
     )
     assert log.lso.tolist() == [0, 0, 2, 2, 8]
     assert log.end.tolist() == [2, 5, 6, 7, 8]
-    assert log.readable.tolist() == [0, 0, 2, 2, 7]  # the aborted records are never received, and no marker is
+    assert log.readable.tolist() == [
+        0,
+        0,
+        2,
+        2,
+        7,
+    ]  # the aborted records are never received, and no marker is
     assert log.commits_ns.tolist() == [3 * SECOND, 4 * SECOND]
 
 
