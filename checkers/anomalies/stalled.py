@@ -43,9 +43,7 @@ def _sentence(e: Example) -> str:
     to = printable(e.rest.get("to_s"))
     end = f"until {to} s" if e.rest.get("committed") is True else f"and still nothing at {to} s"
     fault = f" after {printable(e.rest['fault'], 60)}" if e.rest.get("fault") is not None else ""
-    return (
-        f"{who} committed nothing for {still} s{fault} (the bound is {bound} s), {end}, though {e.input} was waiting"
-    )
+    return f"{who} committed nothing for {still} s{fault} (the bound is {bound} s), {end}, though {e.input} was waiting"
 
 
 WORDING = {

@@ -53,6 +53,8 @@ class Validity(IntEnum):
 
 CALLER = "--allow"
 """The `allowed_by` of an anomaly that the user permits on the command line."""
+MOST_S = 1e9
+"""No run lasts longer, so a greater time is damaged."""
 STAGE = "the stage"
 """The `allowed_by` of an anomaly that the guarantee of one stage permits, though the pipeline promises more."""
 
@@ -136,7 +138,9 @@ class FaultReport:
             report.details.items() if isinstance(report.details, Mapping) else [(None, None)]
         )
         texts = (report.fault, report.target, report.evidence, report.struck, *chain(*details))
-        if type(report.acted) is not bool or not all(isinstance(text, str) for text in texts):
+        times = (report.start_s, 0.0 if report.end_s is None else report.end_s)
+        are_times = all(type(at) in (int, float) and abs(at) <= MOST_S for at in times)
+        if type(report.acted) is not bool or not are_times or not all(isinstance(text, str) for text in texts):
             raise TypeError(f"{body!r} is not the report of a fault")
         return report
 

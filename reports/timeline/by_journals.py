@@ -20,14 +20,14 @@ _OPS = (
 )
 
 
-def load(t: RunTables) -> Timeline:
+def load(t: RunTables, *, with_commits: bool = True) -> Timeline:
     """Return the timeline. Missing or damaged tables are noted."""
     notes = Notes()
     ops = notes.read(partial(_transactions, t))
     if ops is None:
         return Timeline(missing=notes.texts)
     transactions = ops.select(TRANSACTIONS.names).cast(TRANSACTIONS)
-    commits = notes.read(partial(_commits, t, ops))
+    commits = notes.read(partial(_commits, t, ops)) if with_commits else None
     return Timeline(
         transactions, COMMITS.empty_table() if commits is None else commits, BY_JOURNALS, False, notes.texts
     )

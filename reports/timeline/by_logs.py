@@ -55,11 +55,13 @@ def stages_without_journals(settings: Mapping[str, Any]) -> list[StageTopics]:
     return stage_topics
 
 
-def load(t: RunTables, stages: Sequence[StageTopics], end_s: float = math.inf) -> Timeline:
+def load(
+    t: RunTables, stages: Sequence[StageTopics], end_s: float = math.inf, *, with_commits: bool = True
+) -> Timeline:
     """Return the timeline. Missing or damaged tables are noted. `end_s` is the end of the run, since its start."""
     notes = Notes()
     transactions = notes.read(partial(_transactions, t, stages, end_s, notes))
-    commits = notes.read(partial(_commits, t, stages, end_s, notes))
+    commits = notes.read(partial(_commits, t, stages, end_s, notes)) if with_commits else None
     return Timeline(
         TRANSACTIONS.empty_table() if transactions is None else transactions,
         COMMITS.empty_table() if commits is None else commits,

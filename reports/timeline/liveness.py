@@ -23,20 +23,21 @@ from reports.run_tables import RunTables
 from reports.timeline.load import load
 from reports.timeline.model import Ending, Timeline
 from reports.timeline.partitions import (
+    NO_TIMES,
     OFFSETS_TOPIC,
+    SECOND_NS,
     Integers,
-    Lag,
     PartitionLog,
+    Positions,
+    greatest_lags,
     group_positions,
-    lag,
     partition_logs,
-    total_lag,
+    sorted_times,
 )
 
 TRANSACTIONS_TOPIC = "__transaction_state"
 LOAD = "faults"
 """The phase of a run in which inputs arrive."""
-SECOND_NS = 1_000_000_000
 BEFORE_S = 10
 LEAST_BEFORE_S = 3
 """A median of fewer seconds before the fault says nothing: then it is not known when the value was back."""
@@ -46,7 +47,6 @@ SESSION_MS = 45_000
 MARGIN_MS = 15_000
 """One and a half times the default interval at which a coordinator looks for transactions that have timed out."""
 _NEVER = int(np.iinfo(np.int64).max)
-_NONE: Integers = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Group:
     """The progress of a consumer group."""
 
     commits_ns: Integers  # when it committed offsets, in order
-    lags: Mapping[str, Lag]  # by partition that its stages read
+    partitions: Mapping[str, tuple[PartitionLog, Positions]]  # by partition that its stages read
 
 
 @dataclass(frozen=True)
@@ -197,18 +197,12 @@ class _Seconds:
         return self._back_s(np.array(in_band, np.bool_))
 
     def lag_back_s(self) -> float | None:
-        lags = [lag for group in self._progress.groups.values() for lag in group.lags.values()]
-        time_ns, total = total_lag(lags)
-        if not self._known or not len(time_ns):
+        groups = self._progress.groups.values()
+        read = [partition for group in groups for partition in group.partitions.values()]
+        if not self._known or not read:
             return None
-        count = self._before + self._after
-        begins_ns = self._start_ns + np.arange(-self._before, self._after + 1) * SECOND_NS
-        # The lag of a second is its greatest, which may be the one at its begin.
-        at_begin = np.searchsorted(time_ns, begins_ns, side="right") - 1
-        greatest = np.where(at_begin >= 0, total[np.maximum(at_begin, 0)], 0)[:count]
-        second = self._second(time_ns)
-        inside = (second >= 0) & (second < count)
-        np.maximum.at(greatest, second[inside], total[inside])
+        borders_ns = self._start_ns + np.arange(-self._before, self._after + 1) * SECOND_NS
+        greatest = np.sum([greatest_lags(log, own, borders_ns) for log, own in read], axis=0)
         median = float(np.median(greatest[: self._before]))
         most = max(median * (1 + TOLERANCE), median + 1)  # one record is the smallest change
         return self._back_s(greatest[self._before :] <= most)
@@ -253,11 +247,11 @@ def read_progress(
         UnreadableInput: A table is damaged.
     """
     end_s = max((phase.end_s for phase in phases), default=math.inf)
-    timeline = load(t, end_s)
+    logs = _read_logs(t, end_s)
+    timeline = load(t, end_s, with_commits=not logs)
     committed = timeline.transactions.filter(pc.field("ending") == Ending.COMMITTED.value)
     committed = committed.filter(committed["end_ns"].is_valid()).sort_by("end_ns")
     ended_ns = np.asarray(committed["end_ns"])
-    logs = _read_logs(t, end_s)
     groups = _groups(t, pipeline, logs)
     data = {t.name(tp): log for tp, log in logs.items() if t.topic_partitions[tp][0] != OFFSETS_TOPIC}
     outputs = {
@@ -268,7 +262,7 @@ def read_progress(
     commits = [ended_ns, *outputs.values(), *(group.commits_ns for group in groups.values())]
     aborted_ns, longest_ms = _transaction_log(t)
     return Progress(
-        commits_ns=np.unique(np.concatenate(commits)),
+        commits_ns=sorted_times(*commits),
         ended_ns=ended_ns,
         latencies_ns=np.asarray(pc.fill_null(pc.subtract(committed["end_ns"], committed["decided_ns"]), -1)),
         outputs=outputs,
@@ -298,7 +292,7 @@ def _commits(timeline: Timeline, logs: Mapping[int, PartitionLog]) -> dict[int, 
     if logs:
         return {tp: log.commits_ns for tp, log in logs.items()}
     tp, time_ns = (np.asarray(timeline.commits[name]) for name in ("tp", "time_ns"))
-    return {int(own): np.unique(time_ns[tp == own]) for own in np.unique(tp)}
+    return {int(own): sorted_times(time_ns[tp == own]) for own in np.unique(tp)}
 
 
 def _groups(t: RunTables, pipeline: PipelineSpec, logs: Mapping[int, PartitionLog]) -> dict[str, Group]:
@@ -313,9 +307,11 @@ def _groups(t: RunTables, pipeline: PipelineSpec, logs: Mapping[int, PartitionLo
     groups = {}
     for group, read in topics.items():
         tps = [tp for topic in sorted(read) for tp in sorted(t.partitions_of(topic)) if tp in logs]
-        commits = [positions[group, tp].time_ns for tp in tps if (group, tp) in positions]
-        lags = {t.name(tp): lag(logs[tp], positions.get((group, tp))) for tp in tps}
-        groups[group] = Group(np.unique(np.concatenate([_NONE, *commits])), lags)
+        own = {tp: positions.get((group, tp), Positions(NO_TIMES, NO_TIMES)) for tp in tps}
+        groups[group] = Group(
+            sorted_times(*(each.time_ns for each in own.values())),
+            {t.name(tp): (logs[tp], each) for tp, each in own.items()},
+        )
     return groups
 
 

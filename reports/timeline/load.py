@@ -7,12 +7,13 @@ from reports.timeline import by_journals, by_logs
 from reports.timeline.model import Timeline
 
 
-def load(t: RunTables, end_s: float = math.inf) -> Timeline:
+def load(t: RunTables, end_s: float = math.inf, *, with_commits: bool = True) -> Timeline:
     """Return the timeline of a run: from the broker logs if no stage keeps a journal, and else from the journals.
 
-    `end_s` is the end of the run, in seconds since its start. Missing or damaged tables are noted.
+    `end_s` is the end of the run, in seconds since its start. Missing or damaged tables are noted. `with_commits` False
+    leaves the table of the commits empty, which saves time.
     """
     stages = by_logs.stages_without_journals(t.settings)
     if stages and t.wall_ms_at_zero is not None:
-        return by_logs.load(t, stages, end_s)
-    return by_journals.load(t)
+        return by_logs.load(t, stages, end_s, with_commits=with_commits)
+    return by_journals.load(t, with_commits=with_commits)

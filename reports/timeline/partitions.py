@@ -6,7 +6,7 @@ before it in the log, counts as the time before it.
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,7 +21,8 @@ OFFSETS_TOPIC = "__consumer_offsets"
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 _NEVER = int(np.iinfo(np.int64).max)
-_NONE: Integers = np.empty(0, np.int64)
+NO_TIMES: Integers = np.empty(0, np.int64)
+SECOND_NS = 1_000_000_000
 _BATCHES = (
     *("tp", "base_offset", "last_offset", "producer_id", "transactional", "control"),
     *("marker", "max_timestamp_ms"),
@@ -47,7 +48,7 @@ class PartitionLog:
         """When records of the partition were committed, in order. Repeated markers and markers without data are no
         commits.
         """
-        return np.unique(self.decided_ns[self.committed])
+        return sorted_times(self.decided_ns[self.committed])
 
     @property
     def still(self) -> tuple[Integers, Integers]:
@@ -167,7 +168,7 @@ def group_positions(t: RunTables, logs: Mapping[int, PartitionLog]) -> dict[tupl
     if not len(table):
         return {}
     log_tp, log_offset = (_numbers(table[name]) for name in ("log_tp", "log_offset"))
-    order = np.lexsort((log_offset, log_tp))
+    order = np.argsort(log_offset, kind="stable")  # a group commits all its offsets in one log
     time_ns = np.maximum(_times_ns(t, table["timestamp_ms"]), 0)
     in_force = ~_flags(table["transactional"])
     for tp in np.unique(log_tp).tolist():
@@ -193,39 +194,58 @@ def group_positions(t: RunTables, logs: Mapping[int, PartitionLog]) -> dict[tupl
     }
 
 
-@dataclass(frozen=True)
-class Lag:
-    """The lag of a group in one partition over time: offsets that a read-committed consumer can receive and that the
-    group has not committed. A marker or an aborted record at the end of the log is no lag.
+def lag_at(log: PartitionLog, positions: Positions, times_ns: Integers) -> Integers:
+    """Return the lag of a group at each time: offsets that a read-committed consumer can receive and that the group has
+    not committed. A marker or an aborted record behind the committed offset is no lag. Before its first commit, the
+    group stands where the log ended when the run began.
     """
+    row = np.searchsorted(log.time_ns, times_ns, side="right")
+    readable = np.concatenate((log.base[:1], log.readable))[row]
+    commit = np.searchsorted(positions.time_ns, times_ns, side="right")
+    committed = np.concatenate(([_begin(log)], positions.committed))[commit]
+    lags: Integers = np.maximum(readable - committed, 0)
+    return lags
 
-    time_ns: Integers
-    lag: Integers  # from this time until the next one
-    waiting: Integers  # the offset of the first input that is not committed, if the lag is not 0
+
+def greatest_lags(log: PartitionLog, positions: Positions, borders_ns: Integers) -> Integers:
+    """Return the greatest lag of a group in each of the times between two borders, the first one included."""
+    greatest = lag_at(log, positions, borders_ns[:-1])
+    if len(greatest):
+        times_ns = log.time_ns[slice(*np.searchsorted(log.time_ns, borders_ns[[0, -1]]))]
+        span = np.searchsorted(borders_ns, times_ns, side="right") - 1
+        np.maximum.at(greatest, span, lag_at(log, positions, times_ns))
+    return greatest
 
 
-def lag(log: PartitionLog, positions: Positions | None) -> Lag:
-    """Return the lag. Before its first commit, the group stands where the log ended when the run began."""
-    commits_ns, offsets = (positions.time_ns, positions.committed) if positions else (_NONE, _NONE)
-    time_ns = np.unique(np.concatenate((log.time_ns, commits_ns)))
-    readable = log.readable[np.maximum(np.searchsorted(log.time_ns, time_ns, side="right") - 1, 0)]
-    before = np.searchsorted(commits_ns, time_ns, side="right")
+def first_waiting(
+    log: PartitionLog, positions: Positions, from_ns: int, to_ns: int
+) -> tuple[int, int] | None:
+    """Return since when an input waited, and its offset, if the group committed nothing between two times.
+
+    None: no input waited.
+    """
+    commit = int(np.searchsorted(positions.time_ns, from_ns, side="right"))
+    committed = int(positions.committed[commit - 1]) if commit else _begin(log)
+    row = int(np.searchsorted(log.readable, committed, side="right"))
+    if row == len(log.time_ns) or log.time_ns[row] >= to_ns:
+        return None
+    data = log.committed & (log.end > committed)
+    return max(from_ns, int(log.time_ns[row])), max(committed, int(log.base[np.argmax(data)]))
+
+
+def _begin(log: PartitionLog) -> int:
+    """Return the end of the log when the run began."""
     earlier = int(np.searchsorted(log.time_ns, 0, side="right"))
-    first = log.readable[earlier - 1 : earlier] if earlier else log.base[:1]
-    committed = np.concatenate((first, offsets))[before]
-    lags = np.maximum(readable - committed, 0)
-    lags[time_ns < log.time_ns[0]] = 0
-    base, end = (np.append(offsets_of[log.committed], _NEVER) for offsets_of in (log.base, log.end))
-    waiting = np.maximum(base[np.searchsorted(end, committed, side="right")], committed)
-    return Lag(time_ns, lags, waiting)
+    return int(log.readable[earlier - 1] if earlier else log.base[0])
 
 
-def total_lag(lags: Collection[Lag]) -> tuple[Integers, Integers]:
-    """Return times, and the sum of several lags from each time until the next one."""
-    times_ns = np.concatenate([_NONE, *(each.time_ns for each in lags)])
-    changes = np.concatenate([_NONE, *(np.diff(each.lag, prepend=0) for each in lags)])
-    time_ns, index = np.unique(times_ns, return_inverse=True)
-    return time_ns, np.cumsum(np.bincount(index, changes, len(time_ns))).round().astype(np.int64)
+def sorted_times(*times_ns: Integers) -> Integers:
+    """Return the times in order, each once. Each array should be almost in order: then this is faster than `unique`."""
+    times = np.concatenate([NO_TIMES, *times_ns])
+    times.sort(kind="stable")
+    first = np.ones(len(times), np.bool_)
+    first[1:] = times[1:] != times[:-1]
+    return times[first]
 
 
 LSO_BY_SECOND = pa.schema(
@@ -235,7 +255,7 @@ LSO_BY_SECOND = pa.schema(
 LAG_BY_SECOND = pa.schema(
     [("group", pa.string()), ("tp", pa.int32()), ("second", pa.int64()), ("lag", pa.int64())]
 )
-"""The greatest lag of a group in a partition, in each second of the run in which it changed."""
+"""The greatest lag of a group in a partition, in each second of the run in which the log or the group moved."""
 
 
 def lso_by_second(logs: Mapping[int, PartitionLog]) -> pa.Table:
@@ -243,7 +263,7 @@ def lso_by_second(logs: Mapping[int, PartitionLog]) -> pa.Table:
 
     def parts() -> Iterator[pa.Table]:
         for tp, log in logs.items():
-            second = log.time_ns // 1_000_000_000
+            second = log.time_ns // SECOND_NS
             last = np.append(np.flatnonzero(np.diff(second)), len(second) - 1)
             columns = {"second": second[last], "end": log.end[last], "lso": log.lso[last]}
             yield pa.table({"tp": np.full(len(last), tp), **columns}).cast(LSO_BY_SECOND)
@@ -251,16 +271,21 @@ def lso_by_second(logs: Mapping[int, PartitionLog]) -> pa.Table:
     return pa.concat_tables([LSO_BY_SECOND.empty_table(), *parts()])
 
 
-def lag_by_second(lags: Mapping[tuple[str, int], Lag]) -> pa.Table:
-    """Return the table `LAG_BY_SECOND`, from lags by group and partition."""
+def lag_by_second(
+    logs: Mapping[int, PartitionLog], positions: Mapping[tuple[str, int], Positions]
+) -> pa.Table:
+    """Return the table `LAG_BY_SECOND`, for each group and partition in `positions`."""
 
     def parts() -> Iterator[pa.Table]:
-        for (group, tp), each in lags.items():
-            second = each.time_ns // 1_000_000_000
-            begins = np.flatnonzero(np.diff(second, prepend=-1))
-            columns = {"second": second[begins], "lag": np.maximum.reduceat(each.lag, begins)}
-            rows = len(begins)
-            yield pa.table({"group": [group] * rows, "tp": np.full(rows, tp), **columns}).cast(LAG_BY_SECOND)
+        for (group, tp), own in positions.items():
+            if tp not in logs:
+                continue
+            seconds = sorted_times(logs[tp].time_ns // SECOND_NS, own.time_ns // SECOND_NS)
+            begins = sorted_times(seconds, seconds + 1) * SECOND_NS
+            lags = greatest_lags(logs[tp], own, begins)[np.isin(begins[:-1] // SECOND_NS, seconds)]
+            rows = len(seconds)
+            columns = {"group": [group] * rows, "tp": np.full(rows, tp), "second": seconds, "lag": lags}
+            yield pa.table(columns).cast(LAG_BY_SECOND)
 
     return pa.concat_tables([LAG_BY_SECOND.empty_table(), *parts()])
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from harness.results.verdict import FaultReport
 from reports.timeline.liveness import Group, Progress
+from reports.timeline.partitions import first_waiting, sorted_times
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def _of_group(
 ) -> Iterator[Stall]:
     injected_ns = np.array([_ns(fault.start_s) for fault in acted], np.int64)
     # A fault that is injected begins a new time: the group may need the time-outs again.
-    points = np.unique(np.concatenate((group.commits_ns, injected_ns, span_ns)))
+    points = sorted_times(group.commits_ns, injected_ns, np.array(span_ns))
     points = points[points >= span_ns[0]]
     for at in np.flatnonzero(np.diff(points) > bound_ns):
         from_ns, to_ns = int(points[at]), int(points[at + 1])
@@ -88,12 +89,10 @@ def _of_group(
 
 def _waiting(group: Group, from_ns: int, to_ns: int) -> Iterator[tuple[int, str, int]]:
     """Yield for each partition since when it had an input between two times, its name, and the offset of the input."""
-    for partition, lag in group.lags.items():
-        before = max(int(np.searchsorted(lag.time_ns, from_ns, side="right")) - 1, 0)
-        behind = np.flatnonzero(lag.lag[before : np.searchsorted(lag.time_ns, to_ns)])
-        if len(behind):
-            at = before + int(behind[0])
-            yield max(int(lag.time_ns[at]), from_ns), partition, int(lag.waiting[at])
+    for partition, (log, positions) in group.partitions.items():
+        waiting = first_waiting(log, positions, from_ns, to_ns)
+        if waiting is not None:
+            yield waiting[0], partition, waiting[1]
 
 
 def _merged(spans: Iterator[tuple[int, int]]) -> list[tuple[int, int]]:

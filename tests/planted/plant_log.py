@@ -2,7 +2,7 @@
 
 from random import Random
 
-from tests.planted.planted import Planted, of_input, of_operation, of_record
+from tests.planted.planted import Planted, of_operation, of_record
 from tests.planted.run import Run
 from tests.support.histories import TRANSACTIONS
 from tests.support.stored_tables import OFFSETS, Row

@@ -282,7 +282,14 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
             "group g committed nothing for 49.2 s after kill-broker (the bound is 47.0 s), until 70.2 s, though input purchases/1 offset 812 was waiting",
         ),
         (
-            {"group": "g", "still_s": 60.0, "bound_s": 47.0, "to_s": 81.0, "committed": False, "input": INPUT},
+            {
+                "group": "g",
+                "still_s": 60.0,
+                "bound_s": 47.0,
+                "to_s": 81.0,
+                "committed": False,
+                "input": INPUT,
+            },
             "group g committed nothing for 60.0 s (the bound is 47.0 s), and still nothing at 81.0 s, though input purchases/1 offset 812 was waiting",
         ),
     ],

@@ -131,7 +131,12 @@ def test_these_kinds_of_faults_halt_their_target() -> None:
 
 def long_gap(folder: Path) -> Path:
     batches = [plain(IN, n, 10 + n / 2) for n in range(60)]
-    batches += [batch(OFFSETS, 0, 10.9), marker(OFFSETS, 1, 11), batch(OFFSETS, 2, 50), marker(OFFSETS, 3, 51)]
+    batches += [
+        batch(OFFSETS, 0, 10.9),
+        marker(OFFSETS, 1, 11),
+        batch(OFFSETS, 2, 50),
+        marker(OFFSETS, 3, 51),
+    ]
     commits = [offset_commit(0, 1, 10.9), offset_commit(2, 60, 50)]
     states = [state("Ongoing", 9, 0), state("CompleteCommit", 11, 1)]
     write_run(folder, batches=batches, offsets=commits, transactions=states)
@@ -154,12 +159,11 @@ def test_a_gap_beyond_the_bound_is_a_warning_of_a_valid_run(tmp_path: Path) -> N
         True,
         "1 group stalled",
     )
-    assert findings.sentences == [
-        "group g committed nothing for 31.0 s after kill-broker (the bound is 27.0 s), until 51.0 s, "
-        + "though input in/0 offset 1 was waiting"
-    ]
+    (sentence,) = findings.sentences
+    assert sentence.startswith("group g committed nothing for 31.0 s after kill-broker (the bound is 27.0 s)")
+    assert sentence.endswith(", until 51.0 s, though input in/0 offset 1 was waiting")
     assert verdict.faults[0].liveness is not None
-    assert Verdict.from_json(verdict.as_json()) == verdict
+    assert Verdict.from_json(verdict.as_json()).as_json() == verdict.as_json()
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from reports.timeline.liveness import (
     longest_gap_ns,
     read_progress,
 )
-from reports.timeline.partitions import Lag
+from reports.timeline.partitions import PartitionLog, Positions
 from tests.support.log_tables import (
     IN,
     OFFSETS,
@@ -190,30 +190,44 @@ def test_without_known_latencies_it_is_not_known_when_they_were_back() -> None:
     assert latency_back([-1.0] * 35) is None
 
 
-def lag_back(times: list[float], lags: list[int], commits: list[float] | None = None) -> float | None:
-    own = Lag(ns(*times), np.array(lags), np.zeros(len(lags), np.int64))
-    progress = of_commits(*(commits or each(5, 40)), groups={"g": Group(ns(), {"in/0": own})})
+def lag_back(inputs: Sequence[float], commits: dict[float, int] | None = None) -> float | None:
+    """One input arrives at each time, and the group commits these offsets. The median before the fault is 8."""
+    n = len(inputs)
+    base, data = np.arange(n), np.ones(n, np.bool_)
+    log = PartitionLog(base, ns(*inputs), base + 1, base + 1, base + 1, data, data, ns(*inputs))
+    own = Positions(ns(*(commits or {})), np.array(list((commits or {}).values()), np.int64))
+    progress = of_commits(*each(5, 40), groups={"g": Group(own.time_ns, {"in/0": (log, own)})})
     return liveness(progress, window()).lag_back_s
 
 
+EIGHT = [5.0] * 8
+
+
 def test_the_lag_is_back_if_the_greatest_of_a_second_is_in_its_band() -> None:
-    assert lag_back([5, 20.5, 24.2], [8, 900, 10]) == 5.0
-    assert lag_back([5, 20.5, 24.2], [8, 900, 11]) is None
-    assert lag_back([5, 20.5], [8, 0]) == 0.0
-
-
-def test_the_lag_of_a_second_may_be_from_before_it() -> None:
-    assert lag_back([5, 20.5, 30], [8, 900, 0]) == 10.0
+    assert lag_back([*EIGHT, *[20.5] * 90], {24.2: 88}) == 5.0
+    assert lag_back([*EIGHT, *[20.5] * 90], {24.2: 87}) is None
+    assert lag_back(EIGHT, {20.5: 8}) == 0.0
+    assert lag_back([*EIGHT, 20.5, 20.5]) == 0.0
 
 
 def test_one_more_record_is_no_lag() -> None:
-    assert lag_back([5, 20.5], [0, 1]) == 0.0
-    assert lag_back([5, 20.5], [0, 2]) is None
+    assert lag_back([5.0, 20.5], {5.5: 1}) == 0.0
+    assert lag_back([5.0, 20.5, 20.5], {5.5: 1}) is None
+
+
+def test_the_lags_of_all_partitions_and_groups_are_added() -> None:
+    base, data = np.arange(6), np.ones(6, np.bool_)
+    times = ns(*[5] * 4, 20.5, 20.5)
+    log = PartitionLog(base, times, base + 1, base + 1, base + 1, data, data, times)
+    own = Positions(ns(), ns())
+    for count, back in ((1, None), (2, None)):  # 4 and 6, 8 and 12: neither is within a quarter
+        groups = {"g": Group(ns(), {f"in/{n}": (log, own) for n in range(count)})}
+        assert liveness(of_commits(*each(5, 40), groups=groups), window()).lag_back_s is back
 
 
 def test_without_groups_or_earlier_commits_the_lag_is_not_known() -> None:
     assert liveness(of_commits(*each(5, 40)), window()).lag_back_s is None
-    assert lag_back([5], [0], commits=each(19, 40)) is None
+    assert liveness(of_commits(*each(19, 40)), window()).lag_back_s is None
 
 
 def test_counts_are_those_of_the_window() -> None:
@@ -251,7 +265,8 @@ def test_the_progress_of_a_program_without_journals_comes_from_the_logs(tmp_path
     assert (progress.latencies_ns / 1e6).tolist() == [pytest.approx(300, abs=1)]
     assert {name: (times / SECOND).tolist() for name, times in progress.outputs.items()} == {"out/0": [11.5]}
     assert (progress.groups["g"].commits_ns / SECOND).tolist() == [11.6]
-    assert progress.groups["g"].lags["in/0"].lag.tolist() == [1, 2, 1, 2, 3, 4]
+    log, own = progress.groups["g"].partitions["in/0"]
+    assert (len(log.base), own.committed.tolist()) == (5, [1])
     assert progress.load_end_ns == 13 * SECOND
     assert progress.aborted_ns is not None
     assert (progress.aborted_ns / SECOND).tolist() == [13]

@@ -6,12 +6,15 @@ import numpy as np
 
 from reports.timeline.partitions import (
     PartitionLog,
+    Positions,
+    first_waiting,
+    greatest_lags,
     group_positions,
-    lag,
+    lag_at,
     lag_by_second,
     lso_by_second,
     partition_logs,
-    total_lag,
+    sorted_times,
 )
 from tests.support.log_tables import IN, OFFSETS, OUT, Row, batch, marker, offset_commit, plain, write_run
 
@@ -146,53 +149,65 @@ def test_a_commit_in_a_log_that_is_not_stored_counts_only_outside_transactions(t
     assert group_positions(write_run(tmp_path, offsets=[]), {}) == {}
 
 
-def lag_of(folder: Path, batches: list[Row], commits: list[Row]) -> tuple[list[float], list[int], list[int]]:
+NO_COMMIT = Positions(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def ns(*seconds: float) -> np.ndarray:
+    return np.array([round(at * SECOND) for at in seconds], np.int64)
+
+
+def read(folder: Path, batches: list[Row], commits: list[Row]) -> tuple[PartitionLog, Positions]:
     t = write_run(folder, batches=batches, offsets=commits)
     logs = partition_logs(t, [IN])
-    own = lag(logs[IN], group_positions(t, logs).get(("g", IN)))
-    return (own.time_ns / SECOND).tolist(), own.lag.tolist(), own.waiting.tolist()
+    return logs[IN], group_positions(t, logs).get(("g", IN), NO_COMMIT)
+
+
+def committed(log_offset: int, offset: int, at_s: float) -> Row:
+    return offset_commit(log_offset, offset, at_s, transactional=False)
 
 
 def test_lag_grows_with_the_inputs_and_shrinks_with_the_commits(tmp_path: Path) -> None:
-    commits = [offset_commit(0, 2, 3, transactional=False), offset_commit(1, 6, 5, transactional=False)]
-    times, lags, waiting = lag_of(tmp_path, [plain(IN, 0, 1, 2), plain(IN, 2, 3.5, 4)], commits)
-    assert (times, lags) == ([1, 3, 3.5, 5], [2, 0, 4, 0])
-    assert (waiting[0], waiting[2]) == (0, 2)
+    log, own = read(
+        tmp_path, [plain(IN, 0, 1, 2), plain(IN, 2, 3.5, 4)], [committed(0, 2, 3), committed(1, 6, 5)]
+    )
+    assert lag_at(log, own, ns(0.9, 1, 2.9, 3, 3.5, 4, 5, 9)).tolist() == [0, 2, 2, 0, 4, 4, 0, 0]
+    assert first_waiting(log, own, *ns(0, 3)) == (SECOND, 0)
+    assert first_waiting(log, own, *ns(2, 3)) == (2 * SECOND, 0)
+    assert first_waiting(log, own, *ns(3, 5)) == (3.5 * SECOND, 2)
+    assert first_waiting(log, own, *ns(3, 3.5)) is None
+    assert first_waiting(log, own, *ns(5, 900)) is None
 
 
 def test_a_marker_and_aborted_records_behind_the_last_commit_are_no_lag(tmp_path: Path) -> None:
-    rows = [
-        batch(IN, 0, 1, 2),
-        marker(IN, 2, 2),
-        batch(IN, 3, 3, 5),
-        marker(IN, 8, 4, "abort"),
-    ]
-    times, lags, _ = lag_of(tmp_path, rows, [offset_commit(0, 2, 2.5, transactional=False)])
-    assert (times, lags) == ([1, 2, 2.5, 3, 4], [0, 2, 0, 0, 0])
+    rows = [batch(IN, 0, 1, 2), marker(IN, 2, 2), batch(IN, 3, 3, 5), marker(IN, 8, 4, "abort")]
+    log, own = read(tmp_path, rows, [committed(0, 2, 2.5)])
+    assert lag_at(log, own, ns(1, 2, 2.5, 3, 4)).tolist() == [0, 2, 0, 0, 0]
+    assert first_waiting(log, own, *ns(2.5, 900)) is None
 
 
 def test_the_first_input_that_waits_is_behind_aborted_records(tmp_path: Path) -> None:
-    rows = [
-        plain(IN, 0, 1),
-        batch(IN, 1, 2, 5),
-        marker(IN, 6, 3, "abort"),
-        plain(IN, 7, 4),
-    ]
-    _, lags, waiting = lag_of(tmp_path, rows, [offset_commit(0, 1, 1.5, transactional=False)])
-    assert (lags[-1], waiting[-1]) == (7, 7)
+    rows = [plain(IN, 0, 1), batch(IN, 1, 2, 5), marker(IN, 6, 3, "abort"), plain(IN, 7, 4)]
+    log, own = read(tmp_path, rows, [committed(0, 1, 1.5)])
+    assert first_waiting(log, own, *ns(1.5, 900)) == (4 * SECOND, 7)
 
 
 def test_records_from_before_the_run_do_not_wait(tmp_path: Path) -> None:
-    times, lags, _ = lag_of(tmp_path, [plain(IN, 0, -500, 90), plain(IN, 90, 2)], [])
-    assert (times, lags) == ([0, 2], [0, 1])
+    log, own = read(tmp_path, [plain(IN, 0, -500, 90), plain(IN, 90, 2)], [])
+    assert lag_at(log, own, ns(0, 1, 2)).tolist() == [0, 0, 1]
+    assert first_waiting(log, own, *ns(0, 900)) == (2 * SECOND, 90)
 
 
-def test_the_total_lag_is_the_sum_at_each_time(tmp_path: Path) -> None:
-    one = lag(log_of(tmp_path / "a", plain(OUT, 0, 1, 3), plain(OUT, 3, 4)), None)
-    other = lag(log_of(tmp_path / "b", plain(OUT, 0, 2, 5)), None)
-    time_ns, total = total_lag([one, other])
-    assert ((time_ns / SECOND).tolist(), total.tolist()) == ([1, 2, 4], [3, 8, 9])
-    assert [len(column) for column in total_lag([])] == [0, 0]
+def test_the_greatest_lag_may_be_that_at_the_begin_of_a_time(tmp_path: Path) -> None:
+    rows = [plain(IN, 0, 1.2, 3), plain(IN, 3, 1.4, 2), plain(IN, 5, 3.5)]
+    log, own = read(tmp_path, rows, [committed(0, 4, 1.3), committed(1, 6, 4)])
+    assert greatest_lags(log, own, ns(0, 1, 2, 3, 4, 5)).tolist() == [0, 3, 1, 2, 0]
+    assert greatest_lags(log, own, ns(1.35, 1.4)).tolist() == [0]
+    assert greatest_lags(log, own, ns(7)).tolist() == []
+
+
+def test_times_are_sorted_and_each_is_kept_once() -> None:
+    assert sorted_times(ns(3, 1), ns(), ns(2, 3)).tolist() == ns(1, 2, 3).tolist()
+    assert sorted_times().tolist() == []
 
 
 def test_the_tables_by_second_have_the_last_lso_and_the_greatest_lag(tmp_path: Path) -> None:
@@ -204,10 +219,10 @@ def test_the_tables_by_second_have_the_last_lso_and_the_greatest_lag(tmp_path: P
         {"tp": IN, "second": 2, "end": 5, "lso": 4},
         {"tp": IN, "second": 4, "end": 6, "lso": 6},
     ]
-    lags = {("g", IN): lag(logs[IN], group_positions(t, logs)["g", IN])}
-    assert [tuple(row.values()) for row in lag_by_second(lags).to_pylist()] == [
+    positions = group_positions(t, logs)
+    assert [tuple(row.values()) for row in lag_by_second(logs, positions).to_pylist()] == [
         ("g", IN, 1, 4),
         ("g", IN, 2, 0),
         ("g", IN, 4, 1),
     ]
-    assert (len(lso_by_second({})), len(lag_by_second({}))) == (0, 0)
+    assert (len(lso_by_second({})), len(lag_by_second({}, positions))) == (0, 0)

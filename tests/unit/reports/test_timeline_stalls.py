@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.results.verdict import FaultReport
 from reports.timeline.liveness import Group, Progress
-from reports.timeline.partitions import PartitionLog, Positions, lag
+from reports.timeline.partitions import PartitionLog, Positions
 from reports.timeline.stalls import Stall, stalls
 
 SECOND = 1_000_000_000
@@ -29,11 +29,14 @@ def group(inputs: list[float], commits: dict[float, int]) -> Group:
     base, end, data = np.arange(n), np.arange(n) + 1, np.ones(n, np.bool_)
     log = PartitionLog(base, ns(*inputs), end, end, end, data, data, ns(*inputs))
     positions = Positions(ns(*commits), np.array(list(commits.values()), np.int64))
-    return Group(ns(*commits), {"in/0": lag(log, positions)})
+    return Group(ns(*commits), {"in/0": (log, positions)})
 
 
 def found(
-    *faults: FaultReport, bound_s: float | None = 27.0, span_s: tuple[float, float] = (5, 500), **groups: Group
+    *faults: FaultReport,
+    bound_s: float | None = 27.0,
+    span_s: tuple[float, float] = (5, 500),
+    **groups: Group,
 ) -> list[Stall]:
     bound_ns = None if bound_s is None else round(bound_s * SECOND)
     progress = Progress(ns(), ns(), ns(), groups=groups, bound_ns=bound_ns)
