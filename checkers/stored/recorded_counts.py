@@ -74,12 +74,11 @@ def count_recorded(s: Sources) -> Tally:
 
 def _kinds(s: Sources, query: CountQuery) -> Kinds:
     keys = [name for name in ("run", query.text, query.tp) if name]
-    most = [query.most] if query.most else []
-    for part in read_columns(s[query.table], [*keys, *most, *query.needs]):
+    for part in read_columns(s[query.table], [*keys, *query.needs]):
         with_conditions = part
         for name, condition in query.conditions.items():
             with_conditions = with_conditions.append_column(name, condition(part).cast(pa.int64()))
-        yield from map(partial(_kind, query), _grouped(with_conditions, keys, most, [*query.conditions]))
+        yield from map(partial(_kind, query), _grouped(with_conditions, keys, sums=[*query.conditions]))
 
 
 def _kind(query: CountQuery, row: Row) -> tuple[str, Row, Counter[str]]:

@@ -18,7 +18,7 @@ from harness.results.verdict import AnomalyFindings, FaultReport
 from harness.results.wording import printable
 from harness.settings.run_file import StoredPlan
 from reports.run_tables import RunTables
-from reports.timeline.liveness import LOAD, Progress, Window, fault_windows, liveness, read_progress
+from reports.timeline.liveness import LOAD, RunProgress, Window, fault_windows, liveness, read_progress
 from reports.timeline.stalls import Stall, stalls
 
 MOST_EXAMPLES = 10
@@ -54,7 +54,7 @@ def measure_recovery(folder: Path, plan: StoredPlan, run_metadata: RunMetadata |
     return Recovery(_with_liveness(faults, progress), _stalls(progress, run_metadata))
 
 
-def _with_liveness(faults: Sequence[FaultReport], progress: Progress) -> list[FaultReport]:
+def _with_liveness(faults: Sequence[FaultReport], progress: RunProgress) -> list[FaultReport]:
     if not len(progress.commits_ns):
         return [_with(fault, Liveness(not_known="no table of the run has a commit")) for fault in faults]
     last_commit_ns = int(progress.commits_ns[-1])
@@ -66,7 +66,7 @@ def _with_liveness(faults: Sequence[FaultReport], progress: Progress) -> list[Fa
     ]
 
 
-def _stalls(progress: Progress, run_metadata: RunMetadata) -> list[Stall]:
+def _stalls(progress: RunProgress, run_metadata: RunMetadata) -> list[Stall]:
     """Return the stalls from the begin of the load to the end of the drain. A run without these phases has none."""
     ready = [phase.start_s for phase in run_metadata.phases if phase.name == LOAD]
     stopped = [phase.end_s for phase in run_metadata.phases if phase.name in (LOAD, "heal", "drain")]
@@ -125,7 +125,7 @@ def _with(fault: FaultReport, liveness: Liveness) -> FaultReport:
     return replace(fault, liveness=liveness) if fault.acted else fault
 
 
-def _measured(progress: Progress, window: Window, fault: FaultReport) -> Liveness:
+def _measured(progress: RunProgress, window: Window, fault: FaultReport) -> Liveness:
     bound_ns = progress.bound_ns
     if bound_ns is not None and halts(fault):
         bound_ns += (window.end_ns if window.heal_ns is None else window.heal_ns) - window.start_ns

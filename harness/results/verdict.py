@@ -140,7 +140,11 @@ class FaultReport:
         texts = (report.fault, report.target, report.evidence, report.struck, *chain(*details))
         times = (report.start_s, 0.0 if report.end_s is None else report.end_s)
         are_times = all(type(at) in (int, float) and abs(at) <= MOST_S for at in times)
-        if type(report.acted) is not bool or not are_times or not all(isinstance(text, str) for text in texts):
+        if (
+            type(report.acted) is not bool
+            or not are_times
+            or not all(isinstance(text, str) for text in texts)
+        ):
             raise TypeError(f"{body!r} is not the report of a fault")
         return report
 

@@ -67,7 +67,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """Everything of a run that shows its progress. Times are nanoseconds, in order. None: not known."""
 
     commits_ns: Integers
@@ -110,7 +110,7 @@ def fault_windows(
     return windows
 
 
-def liveness(progress: Progress, window: Window) -> Liveness:
+def liveness(progress: RunProgress, window: Window) -> Liveness:
     """Return how long a fault hurt, without the bound."""
     start_ns, end_ns = window.start_ns, window.end_ns
     worst = max(
@@ -165,7 +165,7 @@ def _longest_still(still: Mapping[str, tuple[Integers, Integers]], window: Windo
 class _Seconds:
     """The seconds around the injection of a fault. Second 0 begins with the injection."""
 
-    def __init__(self, progress: Progress, window: Window) -> None:
+    def __init__(self, progress: RunProgress, window: Window) -> None:
         self._progress, self._start_ns = progress, window.start_ns
         first_ns = int(progress.commits_ns[0]) if len(progress.commits_ns) else window.start_ns
         self._before = min(BEFORE_S, max(0, window.start_ns - first_ns) // SECOND_NS)
@@ -234,7 +234,7 @@ def read_progress(
     pipeline: PipelineSpec,
     phases: Sequence[RunPhase],
     session_ms: int | None = None,
-) -> Progress:
+) -> RunProgress:
     """Return the progress of a run. What has no evidence is None or empty.
 
     Args:
@@ -261,7 +261,7 @@ def read_progress(
     }
     commits = [ended_ns, *outputs.values(), *(group.commits_ns for group in groups.values())]
     aborted_ns, longest_ms = _transaction_log(t)
-    return Progress(
+    return RunProgress(
         commits_ns=sorted_times(*commits),
         ended_ns=ended_ns,
         latencies_ns=np.asarray(pc.fill_null(pc.subtract(committed["end_ns"], committed["decided_ns"]), -1)),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.results.verdict import FaultReport
-from reports.timeline.liveness import Group, Progress
+from reports.timeline.liveness import Group, RunProgress
 from reports.timeline.partitions import first_waiting, sorted_times
 
 
@@ -25,7 +25,7 @@ class Stall:
 
 
 def stalls(
-    progress: Progress,
+    progress: RunProgress,
     faults: Sequence[FaultReport],
     halts: Callable[[FaultReport], bool],
     span_ns: tuple[int, int],

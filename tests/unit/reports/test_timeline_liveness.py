@@ -15,7 +15,7 @@ from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
 from reports.timeline.liveness import (
     Group,
-    Progress,
+    RunProgress,
     Window,
     fault_windows,
     liveness,
@@ -60,9 +60,9 @@ def window(start_s: float = 20.0, end_s: float = 40.0, heal_s: float | None = 28
     )
 
 
-def of_commits(*times: float, latency_ms: float | Sequence[float] = 5.0, **more: Any) -> Progress:
+def of_commits(*times: float, latency_ms: float | Sequence[float] = 5.0, **more: Any) -> RunProgress:
     latencies = np.full(len(times), 0, np.int64) + np.array(np.array(latency_ms) * 1e6, np.int64)
-    return Progress(ns(*times), ns(*times), latencies, **more)
+    return RunProgress(ns(*times), ns(*times), latencies, **more)
 
 
 def windows_s(

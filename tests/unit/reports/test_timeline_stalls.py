@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from harness.results.verdict import FaultReport
-from reports.timeline.liveness import Group, Progress
+from reports.timeline.liveness import Group, RunProgress
 from reports.timeline.partitions import PartitionLog, Positions
 from reports.timeline.stalls import Stall, stalls
 
@@ -39,7 +39,7 @@ def found(
     **groups: Group,
 ) -> list[Stall]:
     bound_ns = None if bound_s is None else round(bound_s * SECOND)
-    progress = Progress(ns(), ns(), ns(), groups=groups, bound_ns=bound_ns)
+    progress = RunProgress(ns(), ns(), ns(), groups=groups, bound_ns=bound_ns)
     span_ns = (round(span_s[0] * SECOND), round(span_s[1] * SECOND))
     return stalls(progress, faults, lambda fault: fault.fault == "kill-postgres", span_ns)
 
@@ -50,7 +50,9 @@ def times(found: list[Stall]) -> list[tuple[float, float]]:
 
 def test_a_group_that_commits_nothing_for_longer_than_the_bound_is_stalled() -> None:
     (stall,) = found(FAULT, g=group([6, 7, 8], {10: 1, 60: 3}))
-    assert stall == Stall("g", *ns(20, 60).tolist(), 27 * SECOND, True, "in/0", 1, FAULT)
+    assert stall == Stall(
+        "g", 20 * SECOND, 60 * SECOND, 27 * SECOND, True, partition="in/0", offset=1, fault=FAULT
+    )
 
 
 def test_a_group_that_commits_at_the_bound_is_not_stalled() -> None:
