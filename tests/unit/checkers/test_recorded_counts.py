@@ -39,7 +39,7 @@ def by_spark(s: Sources) -> Tally:
             TableQuery("due", s["expected"].where("adds is null"), {}, text="topic"),
             TableQuery("named", due.join(without_journals, ["run", "stage"], "left_semi"), {}, text="topic"),
             TableQuery("ended", s["records"].where("sentinel"), {}, most="timestamp_ms"),
-            TableQuery("transactions", s["transactions"], {}, by_tp="log_tp", most="timeout_ms"),
+            TableQuery("transactions", s["transactions"], {}, by_tp="log_tp"),
             TableQuery("offsets", s["offsets"], offsets, text="group"),
         ]
     )
@@ -101,7 +101,6 @@ def test_counts_of_missing_values_equal_those_of_spark(spark: SparkSession) -> N
         {
             "run": pa.array([1, 1], pa.int64()),
             "log_tp": pa.array([3, 3], pa.int32()),
-            "timeout_ms": pa.array([None, 5], pa.int32()),
         }
     )
     more = {"expected": expected, "stages": stages, "offsets": offsets, "transactions": transactions}
