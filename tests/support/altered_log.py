@@ -163,6 +163,8 @@ def stall_for_two_minutes(copy: Tables) -> None:
     metadata = json.loads(file.read_text())
     for fault in metadata["faults"]:
         fault |= {name: min(fault[name], half / NS_PER_S) for name in ("start_s", "end_s")}
+    for phase in metadata["phases"]:
+        phase |= {name: phase[name] + 120 for name in ("start_s", "end_s") if phase[name] > half / NS_PER_S}
     file.write_text(json.dumps(metadata))
 
 
