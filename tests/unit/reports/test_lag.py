@@ -231,6 +231,21 @@ def test_each_group_and_partition_has_its_row_and_the_worst_is_first(tmp_path: P
     assert lag.entries == EntryCounts(committed_records=1, sentinels=2)
 
 
+def test_two_groups_of_one_partition_have_their_own_counts(tmp_path: Path) -> None:
+    history = History(inputs="ab")
+    history.feed(4)
+    history.commit_offset(4)
+    history.commit_offset(1)
+    history.rows["offsets"][-1]["group"] = "k"
+    other = {"stage": "t", "group": "k", "in_topic": "a"}
+    history.alter("stages", lambda row: row | other if row["in_topic"] == "b" else row)
+    lag = lag_of(tmp_path, history)
+    assert [(row.group, row.committed, row.entries) for row in lag.rows] == [
+        ("k", 1, EntryCounts(committed_records=3, sentinels=1)),
+        ("g", 4, EntryCounts(sentinels=1)),
+    ]
+
+
 def test_a_topic_that_only_offset_commits_name_has_a_row(tmp_path: Path) -> None:
     """For instance a repartition topic of Kafka Streams."""
     history = History()
