@@ -2,22 +2,13 @@
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
 from fencepost.checks.run_folders import find_run
 from harness.common.errors import ExitStatus, UsageError
-from harness.results.wording import printable
-
-if TYPE_CHECKING:
-    from reports.trace.step import TraceStep
 
 _RECORD = re.compile(r"(?P<topic>[^/@]+)/(?P<partition>\d{1,9})@(?P<offset>\d{1,18})")
-MAX_CHARACTERS = 600
-"""Maximum characters of one step."""
 
 
 @click.command("trace", short_help="Show what happened to one record or operation.")
@@ -68,6 +59,7 @@ def command(
     from fencepost.checks.evidence import require_tables, wall_ms_at_zero
     from reports.run_tables import RunTables
     from reports.trace import subjects
+    from reports.trace.step import step_lines
 
     zero_ms = wall_ms_at_zero(folder)
     require_tables(folder)
@@ -83,15 +75,8 @@ def command(
         traced = subjects.of_fault(tables, int(fault or 0))
     if not traced:
         raise UsageError(f"{folder} has no evidence of it: name another record, operation, id or fault")
-    _print(traced, as_json)
-    return ExitStatus.VALID
-
-
-def _print(steps: Sequence["TraceStep"], as_json: bool) -> None:
     if as_json:
-        print(json.dumps([asdict(step) for step in steps], ensure_ascii=False, indent=1))
-        return
-    width = max((len(step.who) for step in steps), default=0)
-    for step in steps:
-        time = "          " if step.time_ns is None else f"{step.time_ns / 1e9:8.3f} s"
-        print(f"{time}  {printable(step.who, 80):<{width}}  {printable(step.what, MAX_CHARACTERS)}")
+        print(json.dumps([step.as_json() for step in traced], ensure_ascii=False, indent=1))
+    else:
+        print(*step_lines(traced), sep="\n")
+    return ExitStatus.VALID

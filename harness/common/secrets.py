@@ -1,8 +1,8 @@
 """Recognise secrets, and replace them before they are stored or shown.
 
 Secrets are: the value of a setting whose name says so (`spark.hadoop.fs.s3a.secret.key`), the user and the password in
-a URL, and the value after `password=` within another value. Only names decide, as in Spark's `spark.redaction.regex`.
-A secret whose name does not say so is not recognised.
+a URL, and within another text the value after `password=`, `"password":`, `--password` or `Bearer`. Only names decide,
+as in Spark's `spark.redaction.regex`. A secret whose name does not say so is not recognised.
 """
 
 import re
@@ -13,9 +13,14 @@ REDACTED = "<redacted>"
 _WORDS = r"secret|passw(?:or)?d|passphrase|token|jaas|(?:access|api|private|account|shared)[._-]?key"
 _NAME = re.compile(rf"{_WORDS}|(?:^|[._-])(?:key|pwd|auth)(?:$|[._-])|credentials?$", re.IGNORECASE)
 _USERINFO = re.compile(r"(?<=://)[^\s/?#'\"]*@")
+_QUOTED = r"\"[^\"]*\"|'[^']*'"
 _WITHIN = re.compile(
-    rf"((?:{_WORDS})[\w.-]*\s*=\s*)(\"[^\"]*\"|'[^']*'|[^\s\"'&;,]+)", re.IGNORECASE
-)  # -Dsome.password=..., ?token=...
+    rf"((?:{_WORDS})[\w.-]*\s*=\s*|"  # -Dsome.password=..., ?token=...
+    rf"(?:{_WORDS})[\w.-]*[\"']\s*:\s*|"  # "some.password": "..."
+    rf"--?[\w.-]*(?:{_WORDS})[\w.-]*\s+(?!-)|"  # --some-password ...
+    rf"\bBearer\s+)({_QUOTED}|[^\s\"'&;,]+)",
+    re.IGNORECASE,
+)
 
 
 def is_secret(name: str) -> bool:
@@ -24,7 +29,7 @@ def is_secret(name: str) -> bool:
 
 
 def redact_text(text: str) -> str:
-    """Replace the user and password of each URL in a text, and each value after `password=`."""
+    """Replace the user and password of each URL in a text, and each value that follows the name of a secret."""
     return _WITHIN.sub(rf"\1{REDACTED}", _USERINFO.sub(f"{REDACTED}@", text))
 
 

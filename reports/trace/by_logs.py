@@ -84,9 +84,13 @@ def _log_steps(t: RunTables, at: LogPosition, record: Row, *, with_transaction: 
     by = (
         f"producer {producer} epoch {batch['epoch']}" if producer >= 0 else "a producer without a producer id"
     )
-    holds = f", and holds {record['content']}" if record["content"] is not None else ""
-    words = f"offset {offset} is written by {by}{holds}"
-    yield TraceStep(t.at_ns(batch["max_timestamp_ms"]), f"log of {t.name(tp)}", words, "batches")
+    yield TraceStep(
+        t.at_ns(batch["max_timestamp_ms"]),
+        f"log of {t.name(tp)}",
+        f"offset {offset} is written by {by}",
+        "batches",
+        content=record["content"],
+    )
     yield from marker_of(t, batch, offset)
     if not with_transaction or batch["marker"] is None:
         return

@@ -1,5 +1,5 @@
-"""Choose the `fencepost trace` command for an example. A command is offered only if the run's tables can answer
-it.
+"""Choose the subject of a trace for an example, and write its `fencepost trace` command. A command is offered only if
+the run's tables can answer it.
 """
 
 import shlex
@@ -11,46 +11,54 @@ from harness.common.errors import UnreadableInput
 from harness.results.example import Example
 from harness.results.wording import integer
 from reports.run_tables import RunTables, TopicPartition
+from reports.trace import subjects
+from reports.trace.step import TraceStep
 
 MOST_CHARACTERS = 200
 """Longer names are not names of Kafka or of a worker."""
 
 
 @dataclass(frozen=True)
-class _TraceSubject:
+class TraceSubject:
     """The subject of a trace: a record, an operation, or a transactional id."""
 
     option: str  # record, op, id
     name: str
     record: tuple[TopicPartition, int] | None = None
 
+    def steps(self, t: RunTables) -> list[TraceStep]:
+        """Return its steps in order of time. Raises `UsageError` if the run has no such subject."""
+        if self.record is not None:
+            (topic, partition), offset = self.record
+            return subjects.of_record(t, topic, partition, offset)
+        return (subjects.of_operation if self.option == "op" else subjects.of_id)(t, self.name)
+
 
 def trace_commands(folder: Path, examples: Sequence[Example]) -> list[str]:
-    """Return the trace command for each example: for an input, or else a record, an operation, or a transactional id.
-
-    The command is empty if the tables of the run have no such row or cannot be read, because it would only report an
-    error.
-    """
-    tables = RunTables(folder)
-    if not tables.exists("ops") or not str(folder).isprintable():
+    """Return the trace command for each example, or an empty text if there is none."""
+    if not str(folder).isprintable():
         return [""] * len(examples)
-    subjects = [list(_subjects(example)) for example in examples]
-    try:
-        existing = _existing(
-            tables, [subject for subjects_of_example in subjects for subject in subjects_of_example]
-        )
-    except UnreadableInput:
-        return [""] * len(examples)
-    first_existing = (
-        next((subject for subject in subjects_of_example if subject in existing), None)
-        for subjects_of_example in subjects
-    )
     return [
         f"fencepost trace {_folder_argument(folder)} --{subject.option} {shlex.quote(subject.name)}"
         if subject
         else ""
-        for subject in first_existing
+        for subject in trace_subjects(RunTables(folder), examples)
     ]
+
+
+def trace_subjects(tables: RunTables, examples: Sequence[Example]) -> list[TraceSubject | None]:
+    """Return the subject for each example: an input, or else a record, an operation, or a transactional id.
+
+    None: the tables of the run have no such row or cannot be read, so a trace would only report an error.
+    """
+    if not tables.exists("ops"):
+        return [None] * len(examples)
+    possible = [list(_subjects(example)) for example in examples]
+    try:
+        existing = _existing(tables, [subject for of_example in possible for subject in of_example])
+    except UnreadableInput:
+        return [None] * len(examples)
+    return [next((subject for subject in of_example if subject in existing), None) for of_example in possible]
 
 
 def _folder_argument(folder: Path) -> str:
@@ -61,30 +69,30 @@ def _folder_argument(folder: Path) -> str:
     return shlex.quote(str(folder if plain else folder.resolve()))
 
 
-def _subjects(example: Example) -> Iterator[_TraceSubject]:
+def _subjects(example: Example) -> Iterator[TraceSubject]:
     for part in (*example.inputs, *example.positions, *example.records):
         topic, partition, offset = (part.get(key) for key in ("topic", "partition", "offset"))
         number, at = integer(partition), integer(offset)
         if isinstance(topic, str) and number is not None and at is not None and at >= 0:
-            yield from _if_safe(_TraceSubject("record", f"{topic}/{number}@{at}", ((topic, number), at)))
+            yield from _if_safe(TraceSubject("record", f"{topic}/{number}@{at}", ((topic, number), at)))
     for operation in example.operations:
-        yield from _if_safe(_TraceSubject("op", str(operation.get("name") or "")))
+        yield from _if_safe(TraceSubject("op", str(operation.get("name") or "")))
     for facts in (example.facts, *(part.facts for part in (*example.operations, *example.records))):
-        yield from _if_safe(_TraceSubject("id", str(facts.get("transactional_id") or "")))
+        yield from _if_safe(TraceSubject("id", str(facts.get("transactional_id") or "")))
 
 
-def _if_safe(subject: _TraceSubject) -> Iterator[_TraceSubject]:
+def _if_safe(subject: TraceSubject) -> Iterator[TraceSubject]:
     """Yield the subject, unless a shell or the command could misread its name."""
     name = subject.name
     if name and len(name) <= MOST_CHARACTERS and name.isprintable() and not name.startswith("-"):
         yield subject
 
 
-def _existing(t: RunTables, subjects: Sequence[_TraceSubject]) -> set[_TraceSubject]:
+def _existing(t: RunTables, possible: Sequence[TraceSubject]) -> set[TraceSubject]:
     """Return the subjects that the tables have rows for."""
     positions = {
         subject: (t.numbers[subject.record[0]], subject.record[1])
-        for subject in subjects
+        for subject in possible
         if subject.record and subject.record[0] in t.numbers
     }
     existing_positions = t.existing_positions("records", set(positions.values()))
@@ -94,7 +102,7 @@ def _existing(t: RunTables, subjects: Sequence[_TraceSubject]) -> set[_TraceSubj
         )  # acknowledged there, even if no reader read it
     existing = {subject for subject, position in positions.items() if position in existing_positions}
     for option, column in (("op", "name"), ("id", "transactional_id")):
-        names = {subject.name for subject in subjects if subject.option == option}
+        names = {subject.name for subject in possible if subject.option == option}
         if t.without_journals:
             names_in_table = (
                 {row[column] for row in t.rows("transactions", **{column: names})}
@@ -105,6 +113,6 @@ def _existing(t: RunTables, subjects: Sequence[_TraceSubject]) -> set[_TraceSubj
             rows = t.rows("ops", **{column: names})
             names_in_table = {row[column] for row in rows if option == "op" or row["f"] in ("txn", "init")}
         existing |= {
-            subject for subject in subjects if subject.option == option and subject.name in names_in_table
+            subject for subject in possible if subject.option == option and subject.name in names_in_table
         }
     return existing

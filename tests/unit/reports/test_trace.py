@@ -22,7 +22,7 @@ def stored(folder: Path, history: History, *, log: bool = True) -> RunTables:
 
 
 def described(steps: list[TraceStep]) -> list[str]:
-    return [f"{step.who}: {step.what}" for step in steps]
+    return [f"{step.who}: {step.words}" for step in steps]
 
 
 def one_transaction() -> History:
