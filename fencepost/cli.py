@@ -20,8 +20,8 @@ from harness.common.secrets import redact_text
 from harness.settings.options import FIELDS
 
 COMMANDS = (
-    "run", "check", "report", "replay", "trace", "export", "suite", "sweep", "known-bugs", "bench", "list",
-    "explain", "doctor", "clean", "init",
+    "run", "check", "report", "replay", "trace", "export", "reproducer", "suite", "sweep", "known-bugs", "bench",
+    "list", "explain", "doctor", "clean", "init",
 )  # fmt: skip
 HIDDEN = ("_serve",)
 """Commands that only Fencepost itself calls."""

@@ -20,8 +20,8 @@ from harness.record.run_tables import PLAN
 from harness.settings.options import Options, parse_set
 from harness.settings.run_file import StoredPlan
 
-SETTABLE = frozenset({"mirror", "broker", "spark-conf"})
-"""Options that can contain a secret. A run does not store secrets."""
+SETTABLE = frozenset({"mirror", "broker", "spark-conf", "bootstrap", "client-config"})
+"""Options that can contain a secret, which a run does not store, and the cluster, which a reproducer does not name."""
 
 
 @click.command("replay", short_help="Run a stored run again, on a new cluster.")
@@ -38,7 +38,7 @@ SETTABLE = frozenset({"mirror", "broker", "spark-conf"})
     "sets",
     multiple=True,
     metavar="KEY=VALUE",
-    help="mirror, broker.NAME or spark.NAME, as in the first run",
+    help="mirror, broker.NAME or spark.NAME, as in the first run; bootstrap and client-config of another cluster",
 )
 @click.option(
     "--without-defect",
@@ -56,7 +56,8 @@ def command(
 ) -> ExitStatus:
     """Repeat a stored run on a new cluster, with the same options and the same schedule of faults.
 
-    A run does not store secrets such as passwords: set them again with --set.
+    A run does not store secrets such as passwords: set them again with --set. STORE may also be a folder that
+    `fencepost reproducer` made.
 
     Exit status: as for `fencepost run`.
 
@@ -68,7 +69,7 @@ def command(
     """
     folder = find_run(store)
     plan = StoredPlan.load(folder / PLAN)
-    options = plan.options
+    options = _with_own_pipeline(plan.options, folder)
     for values in [*map(_parse_assignment, sets), *cli_options.flag_values(flags)]:
         options = options.updated(values)
     if new_store is not None:
@@ -115,6 +116,14 @@ def _command_line(
     return shlex.join(words)
 
 
+def _with_own_pipeline(options: Options, folder: Path) -> Options:
+    """Options whose pipeline file is in the folder, if it has one of this name: the folder is a reproducer then."""
+    if options.pipeline is None or Path(options.pipeline).is_absolute():
+        return options
+    own = folder / options.pipeline
+    return replace(options, pipeline=str(own)) if own.is_file() else options
+
+
 def _without_defect(options: Options, store: str, *, has_faults: bool) -> Options:
     """The options of the control run. Raises `UsageError` if the run had no defect."""
     if options.defect is None:
@@ -128,7 +137,7 @@ def _parse_assignment(assignment: str) -> dict[str, Any]:
     values = parse_set(assignment)
     for key in values.keys() - SETTABLE:
         raise UsageError(
-            f"replay cannot change {key}: it repeats the stored run (--set takes mirror, broker.NAME and "
-            "spark.NAME); start a new run with `fencepost run`"
+            f"replay cannot change {key}: it repeats the stored run (--set takes mirror, broker.NAME, spark.NAME, "
+            "bootstrap and client-config); start a new run with `fencepost run`"
         )
     return values

@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.common.errors import UsageError
 from harness.common.names import nearest, unknown
+from harness.common.secrets import REDACTED
 from harness.model.vocabulary import Guarantee
 from harness.processes.program import ProgramRules
 from workloads.custom.description import (
@@ -102,6 +103,10 @@ def _stage(file: Path, n: int, row: Any) -> CustomStage:
         for what, value in (("group", group), ("transactional_id", transactional_id)):
             if value is None and f"{{{what}}}" in text:
                 raise table.error(f"has {{{what}}}, but the stage has no {what}: add it", key)
+        if REDACTED in text:
+            raise table.error(
+                f"has {REDACTED}, which a reproducer has in place of a secret: write a value", key
+            )
     if transactional_id is not None:
         require_known(
             table, "transactional_id", transactional_id, ("instance",)

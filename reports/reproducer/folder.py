@@ -1,0 +1,258 @@
+"""Write the folder of a reproducer."""
+
+import json
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness.common.errors import UnreadableInput, UsageError
+from harness.common.secrets import REDACTED
+from harness.record.run_tables import PLAN
+from harness.results.example import Example
+from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict
+from harness.results.wording import printable
+from reports.findings_text import describe_count, describe_meaning
+from reports.reproducer.cleaning import Cleaning
+from reports.reproducer.diagram import diagram
+from reports.reproducer.finding import Finding, smallest_finding
+from reports.reproducer.known_places import Machine, cleaning_of
+from reports.reproducer.log_excerpts import broker_lines, cleaned, cleaned_printed, names_in, program_lines
+from reports.reproducer.plan import cleaned_plan
+from reports.reproducer.program_files import ProgramFiles, program_files
+from reports.reproducer.readme import ReadmeParts, readme
+from reports.run_tables import RunTables
+from reports.trace.commands import TraceSubject, trace_subjects
+from reports.trace.step import TraceStep, step_lines
+
+Describe = Callable[[str, Example], str]
+"""Returns the sentence for an example of an anomaly."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run that becomes a reproducer."""
+
+    folder: Path
+    settings: Mapping[str, Any]
+    verdict: Verdict
+    tables: RunTables
+    zero_ms: float
+    finding: Finding | None
+
+
+def write_reproducer(
+    folder: Path,
+    verdict: Verdict,
+    output: Path,
+    describe: Describe,
+    *,
+    with_values: bool = False,
+    machine: Machine | None = None,
+) -> list[str]:
+    """Write the folder `output`, which must not exist. Returns notes for its reader.
+
+    Args:
+        folder: the folder of a run that is invalid, or unknown
+        verdict: its verdict
+        output: the new folder
+        describe: writes the sentence of a finding again, from facts that are cleaned
+        with_values: whether the contents of records stay
+        machine: the machine on which the reproducer is made; None: this one
+
+    Raises `UsageError` if `output` exists or cannot be written, and `UnreadableInput` if the run is damaged.
+    """
+    if output.exists() or output.is_symlink():
+        raise UsageError(f"{output} exists: name a new folder with --out, or remove it")
+    settings = _read_settings(folder)
+    cleaning = cleaning_of(folder, settings, machine or Machine.here(), with_values=with_values)
+    zero_ms = settings.get("run", {}).get("wall_ms_at_zero")
+    zero_ms = float(zero_ms) if isinstance(zero_ms, int | float) else 0.0
+    tables = RunTables(folder, zero_ms)
+    run = _Run(folder, settings, verdict, tables, zero_ms, smallest_finding(verdict))
+    files = _files(run, cleaning, describe)
+    try:
+        output.mkdir(parents=True)
+        for name, text in files.texts.items():
+            path = output / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"{output} cannot be written: {error.strerror or error}: name another folder with --out"
+        ) from error
+    return files.notes
+
+
+@dataclass(frozen=True)
+class _Files:
+    texts: Mapping[str, str]
+    notes: list[str]
+
+
+def _read_settings(folder: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads((folder / PLAN).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UnreadableInput(f"{folder / PLAN} cannot be read: {error}") from error
+
+
+def _files(run: _Run, cleaning: Cleaning, describe: Describe) -> _Files:
+    """Return the files of the folder, all cleaned, and the notes."""
+    option = run.settings.get("options", {}).get("pipeline")
+    pipeline = Path(str(option)) if option is not None else None
+    program = program_files(pipeline, cleaning) if pipeline is not None else ProgramFiles()
+    plan, notes = cleaned_plan(run.settings, cleaning, program.plan_name if pipeline else None)
+    notes += program.notes
+    verdict = _reduced_verdict(run, cleaning, describe)
+    drawn = diagram(run.tables, run.finding) if run.finding else None
+    texts = {
+        PLAN: plan,
+        "verdict.json": json.dumps(verdict.as_json(), ensure_ascii=False, indent=1) + "\n",
+        **program.files,
+        **({"diagram.svg": cleaning.text(drawn)} if drawn is not None else {}),
+    }
+    parts = _readme_parts(
+        run, cleaning, verdict, tomllib.loads(plan), ["README.md", *texts], notes, program.inputs
+    )
+    return _Files({"README.md": readme(parts), **texts}, notes)
+
+
+def _reduced_verdict(run: _Run, cleaning: Cleaning, describe: Describe) -> Verdict:
+    """Return the verdict with the finding alone, cleaned."""
+    whole = run.verdict
+    anomalies: dict[str, AnomalyFindings] = {}
+    if run.finding is not None:
+        facts = run.finding.example.as_json()
+        example = Example.from_json(cleaning.example(facts))
+        has_contents = example.as_json() != cleaning.settings(facts)
+        # The stored sentence may contain contents of records, so it is written again from their digests.
+        sentence = describe(run.finding.anomaly, example) if has_contents else run.finding.sentence
+        anomalies[run.finding.anomaly] = replace(
+            run.finding.findings, examples=[example], sentences=[cleaning.text(sentence)], because=None
+        )
+    return Verdict(
+        history=".",
+        name=cleaning.text(whole.name),
+        seed=whole.seed,
+        valid=whole.valid,
+        summary=cleaning.text(whole.summary),
+        anomalies=anomalies,
+        unknown_because=[
+            replace(
+                reason,
+                subject=cleaning.text(reason.subject),
+                text=cleaning.text(reason.text),
+                remedy=cleaning.text(reason.remedy),
+            )
+            for reason in whole.unknown_because
+        ],
+        checked=list(whole.checked),
+        faults=[FaultReport.from_json(cleaning.settings(fault.as_json())) for fault in _faults(run)],
+        coverage=dict(whole.coverage),
+        stats=dict(whole.stats),
+    )
+
+
+def _faults(run: _Run) -> Sequence[FaultReport]:
+    return run.verdict.faults or run.tables.metadata.faults
+
+
+def _readme_parts(
+    run: _Run,
+    cleaning: Cleaning,
+    verdict: Verdict,
+    plan: Mapping[str, Any],
+    files: Sequence[str],
+    notes: Sequence[str],
+    inputs: Sequence[Path],
+) -> ReadmeParts:
+    finding, options = run.finding, plan.get("options", {})
+    subject, steps = _trace(run)
+    broker_log, program_log = _logs(run, cleaning, steps, inputs)
+    anomaly = finding.anomaly if finding else None
+    findings = verdict.anomalies[anomaly] if anomaly else None
+    name = cleaning.text(
+        str(run.settings.get("workload", {}).get("name", options.get("workload", "unknown")))
+    )
+    secrets = [f"broker.{key}" for key, value in options.get("broker", {}).items() if value == REDACTED]
+    return ReadmeParts(
+        valid=verdict.valid,
+        pipeline=f"the pipeline {name}" if "pipeline" in options else f"the workload {name}",
+        summary=verdict.summary,
+        anomaly=anomaly,
+        meaning=describe_meaning(findings) if findings else "",
+        count=describe_count(str(anomaly), findings) if findings else "",
+        sentence=printable(findings.sentences[0], 2000) if findings else "",
+        faults=verdict.faults,
+        options=options,
+        versions={
+            key: _without_origin(key, cleaning.text(value))
+            for key, value in run.tables.metadata.versions.items()
+        },
+        secrets=[*secrets, *(["bootstrap", "client-config"] if "bootstrap" in options else [])],
+        notes=[*notes],
+        files=files,
+        subject=cleaning.text(f"{_SUBJECTS[subject.option]} {subject.name}") if subject else "",
+        steps=list(step_lines([_cleaned_step(step, cleaning) for step in steps])),
+        broker_log=broker_log,
+        program_log=program_log,
+        has_diagram="diagram.svg" in files,
+        with_values=cleaning.with_values,
+    )
+
+
+IN_LOGS = frozenset({"batches", "transactions"})
+"""The sources of steps that tell when a finding happened. Readers may come much later, and faults last longer."""
+_SUBJECTS = {"record": "the record", "op": "the operation", "id": "the transactional id"}
+
+
+def _without_origin(name: str, version: str) -> str:
+    """Return `17` for `17 (PATH)`: where Java or PostgreSQL was found is not of interest elsewhere."""
+    return version.partition(" (")[0] if name in ("java", "postgres") else version
+
+
+def _trace(run: _Run) -> tuple[TraceSubject | None, list[TraceStep]]:
+    """Return the subject of the finding and its steps. None: the tables cannot answer."""
+    if run.finding is None:
+        return None, []
+    (subject,) = trace_subjects(run.tables, [run.finding.example])
+    return (subject, subject.steps(run.tables)) if subject else (None, [])
+
+
+def _cleaned_step(step: TraceStep, cleaning: Cleaning) -> TraceStep:
+    content = None if step.content is None else cleaning.content(step.content)
+    return replace(step, who=cleaning.text(step.who), what=cleaning.text(step.what), content=content)
+
+
+def _logs(
+    run: _Run, cleaning: Cleaning, steps: Sequence[TraceStep], inputs: Sequence[Path]
+) -> tuple[list[str], list[str] | None]:
+    """Return the lines of brokers and of programs around the finding. None: contents cannot be recognised in them."""
+    interval_ns = run.finding.interval_ns if run.finding else None
+    times_ns = [step.time_ns for step in steps if step.time_ns is not None and step.source in IN_LOGS]
+    if interval_ns is None and times_ns:
+        interval_ns = (min(times_ns), max(times_ns))
+    names = names_in(run.finding.example.as_json()) if run.finding else set()
+    brokers = cleaned(broker_lines(run.folder, run.zero_ms, interval_ns, names), cleaning)
+    lines = program_lines(run.folder, run.zero_ms, interval_ns, names)
+    is_own = run.settings.get("options", {}).get("pipeline") is None
+    return brokers, cleaned(lines, cleaning) if is_own else cleaned_printed(
+        lines, cleaning, run.tables, inputs
+    )
+
+
+def require_reproducible(folder: Path, verdict: Verdict, *, force: bool) -> None:
+    """Raise `UsageError` if there is nothing to reproduce.
+
+    A valid run shows nothing. An unknown run proves nothing, and a maintainer should not have to find this out; but a
+    call that never returns (librdkafka #5511) only shows as unknown. So an unknown run needs `force`.
+    """
+    if verdict.valid is Validity.VALID:
+        raise UsageError(f"{folder} is valid: there is nothing to reproduce; name an invalid run")
+    if verdict.valid is Validity.UNKNOWN and not force:
+        raise UsageError(
+            f"{folder} is unknown, so it proves nothing ({printable(verdict.summary, 300)}): name an invalid run, or "
+            "use --force if the reason itself is the bug"
+        )

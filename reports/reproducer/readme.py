@@ -1,0 +1,255 @@
+"""The README of a reproducer: what was seen, how to run it, and the steps of the smallest finding."""
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.results.verdict import FaultReport, Validity
+from harness.results.wording import join_words, printable
+
+MOST_STEPS = 120
+"""The most steps of a trace that are shown."""
+_OPTIONS_SHOWN = (
+    "client",
+    "cluster",
+    "brokers",
+    "workers",
+    "rate",
+    "txn-size",
+    "time-limit",
+    "seed",
+    "defect",
+)
+_OF_WORKLOADS = frozenset({"client", "workers", "txn-size"})
+_BUILD = (
+    ("package.json", "npm install"),
+    ("go.mod", "go build"),
+    ("Cargo.toml", "cargo build"),
+    ("requirements.txt", ".venv/bin/pip install -r requirements.txt"),
+)
+"""By file: the command that gets the libraries of a program."""
+
+
+@dataclass(frozen=True)
+class ReadmeParts:
+    """What the README shows. All texts are cleaned."""
+
+    valid: Validity
+    pipeline: str  # `the workload shop`, or `the pipeline billing`
+    summary: str
+    anomaly: str | None  # None: no anomaly decides the verdict, which is unknown
+    meaning: str
+    count: str  # in words
+    sentence: str
+    faults: Sequence[FaultReport]
+    options: Mapping[str, Any]
+    versions: Mapping[str, str]
+    secrets: Sequence[str]  # the options that `fencepost replay` asks for, such as `broker.ssl.key.password`
+    notes: Sequence[str]
+    files: Sequence[str]
+    subject: str  # of the trace
+    steps: Sequence[str]
+    broker_log: Sequence[str]
+    program_log: Sequence[str] | None  # None: contents of records cannot be recognised in it
+    has_diagram: bool
+    with_values: bool
+
+
+def readme(parts: ReadmeParts) -> str:
+    """Return `README.md`."""
+    return "\n".join(
+        [
+            *_seen(parts),
+            *_run_it(parts),
+            *_versions(parts),
+            *_faults(parts),
+            *_steps(parts),
+            *_logs(parts),
+            *_contents(parts),
+        ]
+    )
+
+
+def _seen(parts: ReadmeParts) -> Iterator[str]:
+    kafka, client = parts.versions.get("kafka", "an unknown version"), _client(parts)
+    word = "invalid" if parts.valid is Validity.INVALID else "unknown"
+    finding = (
+        f"The smallest finding: {parts.sentence}."
+        if parts.sentence
+        else "No anomaly was found, so nothing is proven."
+    )
+    yield f"# {parts.anomaly or 'A run without a verdict'}: {parts.pipeline} on Kafka {kafka}"
+    yield ""
+    yield f"[Fencepost](https://github.com/fencepost/fencepost) ran {parts.pipeline} on Kafka {kafka} with {client}."
+    yield f"The verdict is {word}: {parts.summary.rstrip('.')}."
+    yield finding
+    if parts.options.get("defect"):
+        yield ""
+        yield (
+            f"**The pipeline has the defect `{parts.options['defect']}`, which was planted on purpose. "
+            "This is not a bug of Kafka or of a client.**"
+        )
+    yield ""
+    yield "## Expected anomaly"
+    yield ""
+    if parts.anomaly is None:
+        yield "None. The verdict is expected to be unknown again."
+    else:
+        yield f"`{parts.anomaly}`. {parts.meaning}"
+        yield f"The run had this: {parts.count}."
+    yield ""
+    if parts.has_diagram:
+        yield f"![The smallest finding of {parts.anomaly}](diagram.svg)"
+        yield ""
+
+
+def _run_it(parts: ReadmeParts) -> Iterator[str]:
+    yield "## Run it"
+    yield ""
+    yield "You need Linux and Python 3.11 to 3.14. Fencepost fetches Kafka, and Java if it is missing."
+    yield "Run this in the folder of this file:"
+    yield ""
+    yield "```sh"
+    yield "python3 -m venv .venv"
+    yield f".venv/bin/pip install {' '.join(map(shlex.quote, _packages(parts)))}"
+    yield from (command for file, command in _BUILD if file in parts.files)
+    sets = "".join(f" --set {name}=VALUE" for name in parts.secrets)
+    yield f".venv/bin/fencepost replay .{sets}"
+    yield "```"
+    yield ""
+    expected = (
+        f"The exit status is 1, and the last lines name `{parts.anomaly}`."
+        if parts.anomaly
+        else "The exit status is 3."
+    )
+    yield (
+        f"{expected} Faults and inputs are the same in each run, but the timing of processes is not. "
+        "If a run does not show the finding, repeat it."
+    )
+    yield "The new run is in `store/`, with `report.html`, all logs and all records."
+    yield ""
+    if parts.notes:
+        yield "Before you run it:"
+        yield ""
+        yield from (f"- {note}" for note in parts.notes)
+        yield ""
+
+
+def _packages(parts: ReadmeParts) -> Iterator[str]:
+    extras = []
+    if parts.options.get("cluster") == "docker":
+        extras.append("docker")
+    if str(parts.options.get("client", "")).startswith("java"):
+        extras.append("java")
+    if "postgres" in parts.versions:
+        extras.append("postgres")
+    pin = f"=={parts.versions['fencepost']}" if "fencepost" in parts.versions else ""
+    yield f"fencepost[{','.join(extras)}]{pin}" if extras else f"fencepost{pin}"
+    if "confluent-kafka" in parts.versions:
+        yield f"confluent-kafka=={parts.versions['confluent-kafka']}"
+
+
+def _client(parts: ReadmeParts) -> str:
+    if _is_custom(parts):
+        return "its own client"
+    return parts.versions.get("workers' client") or str(parts.options.get("client", "an unknown client"))
+
+
+def _is_custom(parts: ReadmeParts) -> bool:
+    return "pipeline" in parts.options
+
+
+def _versions(parts: ReadmeParts) -> Iterator[str]:
+    yield "## Versions and options"
+    yield ""
+    yield "| | |"
+    yield "| --- | --- |"
+    shown = [key for key in _OPTIONS_SHOWN if not (_is_custom(parts) and key in _OF_WORKLOADS)]
+    rows = {**parts.versions, **{key: parts.options[key] for key in shown if key in parts.options}}
+    for name, value in rows.items():
+        yield f"| {_cell(name)} | {_cell(value)} |"
+    yield ""
+    yield "`run.toml` has all options and the schedule of the faults."
+    yield ""
+
+
+def _faults(parts: ReadmeParts) -> Iterator[str]:
+    yield "## Faults"
+    yield ""
+    if not parts.faults:
+        yield "None."
+    else:
+        yield "| fault | what happened | from | to |"
+        yield "| --- | --- | --- | --- |"
+    for fault in parts.faults:
+        end = "not healed" if fault.end_s is None else f"{fault.end_s:.3f} s"
+        yield f"| {_cell(fault.fault)} | {_cell(fault.struck)} | {fault.start_s:.3f} s | {end} |"
+    yield ""
+
+
+def _steps(parts: ReadmeParts) -> Iterator[str]:
+    if not parts.steps:
+        return
+    yield "## The smallest finding, step by step"
+    yield ""
+    yield f"This is the trace of {parts.subject}. Times are in seconds since the run began."
+    yield ""
+    yield from _block(parts.steps[:MOST_STEPS])
+    if len(parts.steps) > MOST_STEPS:
+        yield f"{len(parts.steps) - MOST_STEPS} more steps are left out."
+    yield ""
+
+
+def _logs(parts: ReadmeParts) -> Iterator[str]:
+    yield "## Logs"
+    yield ""
+    for who, lines in (("brokers", parts.broker_log), ("programs", parts.program_log)):
+        if lines is None:
+            yield (
+                f"The logs of the {who} are left out, because the records of the run are too long to be recognised in "
+                "them. `fencepost reproducer --with-values` shows them."
+            )
+            yield ""
+            continue
+        if not lines:
+            yield f"The logs of the {who} have no line about the finding."
+            yield ""
+            continue
+        yield f"Of the {who}, around the finding, each with its file and line in the run's folder:"
+        yield ""
+        yield from _block(lines)
+        yield ""
+
+
+def _contents(parts: ReadmeParts) -> Iterator[str]:
+    digests = (
+        "Contents of records are shown."
+        if parts.with_values
+        else "`#` and eight digits is the digest of a key, a value or another content of a record. "
+        "The same content has the same digest in this folder."
+    )
+    yield "## What was replaced"
+    yield ""
+    yield (
+        "Secrets and environment variables are `<redacted>`. Hosts are `<host>`, brokers `broker-1:9092` and so on, "
+        "users `<user>`, and paths outside of the run `<path>`."
+    )
+    yield digests
+    yield ""
+    yield f"Files: {join_words([f'`{_cell(file)}`' for file in parts.files], 100)}."
+    yield ""
+
+
+def _block(lines: Sequence[str]) -> Iterator[str]:
+    """Yield a block of code. Its fence is longer than each one in the lines."""
+    fence = "~~~~"
+    while any(fence in line for line in lines):
+        fence += "~"
+    yield f"{fence}text"
+    yield from (line.rstrip() for line in lines)
+    yield fence
+
+
+def _cell(value: object) -> str:
+    return printable(value, 300).replace("|", "\\|")
