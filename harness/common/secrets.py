@@ -6,18 +6,20 @@ as in Spark's `spark.redaction.regex`. A secret whose name does not say so is no
 """
 
 import re
+from collections.abc import Mapping
 
 REDACTED = "<redacted>"
 """The placeholder of a secret in `run.toml` and in the command that repeats a run. A run refuses it as a value."""
 
-_WORDS = r"secret|passw(?:or)?d|passphrase|token|jaas|(?:access|api|private|account|shared)[._-]?key"
-_NAME = re.compile(rf"{_WORDS}|(?:^|[._-])(?:key|pwd|auth)(?:$|[._-])|credentials?$", re.IGNORECASE)
+SECRET_WORDS = r"secret|passw(?:or)?d|passphrase|token|jaas|(?:access|api|private|account|shared)[._-]?key"
+"""A pattern for the words in a name that say that its value is a secret."""
+_NAME = re.compile(rf"{SECRET_WORDS}|(?:^|[._-])(?:key|pwd|auth)(?:$|[._-])|credentials?$", re.IGNORECASE)
 _USERINFO = re.compile(r"(?<=://)[^\s/?#'\"]*@")
 _QUOTED = r"\"[^\"]*\"|'[^']*'"
 _WITHIN = re.compile(
-    rf"((?:{_WORDS})[\w.-]*\s*=\s*|"  # -Dsome.password=..., ?token=...
-    rf"(?:{_WORDS})[\w.-]*[\"']\s*:\s*|"  # "some.password": "..."
-    rf"--?[\w.-]*(?:{_WORDS})[\w.-]*\s+(?!-)|"  # --some-password ...
+    rf"((?:{SECRET_WORDS})[\w.-]*\s*=\s*|"  # -Dsome.password=..., ?token=...
+    rf"(?:{SECRET_WORDS})[\w.-]*[\"']\s*:\s*|"  # "some.password": "..."
+    rf"--?[\w.-]*(?:{SECRET_WORDS})[\w.-]*\s+(?!-)|"  # --some-password ...
     rf"\bBearer\s+)({_QUOTED}|[^\s\"'&;,]+)",
     re.IGNORECASE,
 )
@@ -38,3 +40,8 @@ def redact_setting(name: str, value: str) -> str:
     if value.lower() in ("true", "false"):  # spark.hadoop.hadoop.security.token.service.use_ip
         return value
     return REDACTED if is_secret(name) else redact_text(value)
+
+
+def redacted_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return settings by name, with the placeholder for each secret."""
+    return {name: redact_setting(name, value) for name, value in settings.items()}

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
+from harness.common.secrets import redacted_settings
 from harness.common.toml_tables import read_table
 from harness.model.expectation import Expectation, Feed
 from harness.model.goals import Goal
@@ -243,10 +244,10 @@ class PipelineSpec:
         )
 
     def as_table(self) -> dict[str, Any]:
-        """Return the table `[workload]` of `run.toml`."""
+        """Return the table `[workload]` of `run.toml`, without secrets in the settings of topics."""
         return asdict(self) | {
             "topics": [topic.name for topic in self.topics],
-            "topic": [asdict(topic) for topic in self.topics],
+            "topic": [asdict(topic) | {"config": redacted_settings(topic.config)} for topic in self.topics],
             "allowed": sorted(self.allowed),
         }
 

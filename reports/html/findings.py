@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from harness.common.secrets import redact_text
 from harness.record.protocol_journal import ChangedRequest, ProtocolJournal
 from harness.results import wording as words
 from harness.results.example import Example
@@ -87,7 +88,7 @@ def _report_anomaly(
         timeline = Drawings(
             *(gantt.operations(f"{ident}-time", example, faults, width, changed) for width in WIDTHS)
         )
-        raw = words.printable(example.as_json(), 4000)
+        raw = redact_text(words.printable(example.as_json(), 4000))
         described = [words.printable(request.describe(), 1000) for request in changed]
         shown.append(ReportExample(ident, sentence, example, timeline, raw, trace, described))
     label = words.printable(name, 60)

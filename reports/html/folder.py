@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from harness.common.errors import UnreadableInput
+from harness.common.secrets import redact_setting
 from harness.record.protocol_journal import JOURNAL
 from harness.results.run_metadata import RunMetadata
 from harness.results.wording import printable, size
@@ -72,13 +73,13 @@ def load(folder: Path) -> RunFiles:
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield settings as rows of dotted key and value."""
+    """Yield settings as rows of dotted key and value, without secrets."""
     for key, value in settings.items():
         name = f"{prefix}{printable(str(key), 80)}"
         if isinstance(value, Mapping) and value:
             yield from flatten(value, f"{name}.")
         else:
-            yield name, printable(value, 400)
+            yield name, printable(redact_setting(key, value) if isinstance(value, str) else value, 400)
 
 
 @dataclass(frozen=True)

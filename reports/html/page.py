@@ -20,6 +20,7 @@ from jinja2 import TemplateError
 from markupsafe import Markup
 
 from harness.common.errors import UnreadableInput
+from harness.common.secrets import redact_text
 from harness.record.protocol_journal import JOURNAL, ProtocolJournal
 from harness.results import requests
 from harness.results import wording as words
@@ -74,7 +75,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     met_by_fault, trouble = _describe_met(tables, faults) if not timeline.missing else ([], [])
     style, script = ((_HERE / f"report.{kind}").read_text() for kind in ("css", "js"))
     filters = {
-        "show": words.printable,
+        "show": lambda value, limit=words.LIMIT: redact_text(words.printable(value, limit)),
         "number": _number,
         "seconds": words.seconds,
         "label": lambda label: words.printable(label.replace("_", " "), 60),

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.common.secrets import REDACTED, redact_setting, redact_text
+from harness.common.secrets import REDACTED, SECRET_WORDS, redact_setting, redact_text
 
 USER, HOST, PATH, URL = "<user>", "<host>", "<path>", "<url>"
 CONTENT_KEYS = frozenset({"content", "key", "correlation_key"})
@@ -27,7 +27,8 @@ WORD = re.compile(r"\w+", re.ASCII)
 _SYSTEM = r"(?:bin|dev|etc|lib|lib64|proc|sbin|sys|usr)(?=/)"
 """The folders of every system. Their paths tell nothing about a user."""
 _PATH = re.compile(
-    rf"(?<![\w.<>/$}}])~?/(?!{_SYSTEM}|[\d.]+(?::\d+)?\b)(?:[\w.@+%-]+/+)+[\w.@+%-]*|(?<![\w/])~[\w.-]+"
+    rf"(?<![\w.<>/$}}])~?/(?!{_SYSTEM}|[\d.]+(?::\d+)?\b)(?:[\w.@+%-]+/+)+[\w.@+%-]*|"
+    r"(?<![\w/])~[\w.-]+(?:/[\w.@+%-]*)*"
 )
 _HOME = re.compile(r"(?<![\w.>])/(?:home|Users|root|mnt|media|var|tmp|private)\b(?:/[\w.@+%-]+)*/*")
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>),\]}]+")
@@ -42,7 +43,8 @@ _HOST_PORT = re.compile(
 )
 _DOMAIN = re.compile(
     r"(?<![\w.@<-])(?:[A-Za-z0-9][A-Za-z0-9-]*\.)+"
-    r"(?:com|net|org|io|internal|intra|local|localdomain|lan|corp|home|cloud|dev|example|test|cluster)\b(?![.-]?\w)"
+    r"(?:com|net|org|io|internal|intra|local|localdomain|lan|corp|home|cloud|dev|example|test|cluster)\b"
+    r"(?![.-]?\w|[\"']?\s*=)"
 )
 _NAMED = re.compile(
     r"(?P<name>\b(?:host(?:[._-]?name)?|user(?:[._-]?(?:name|home|dir))?|principal|rack|client[._-]?(?:host|rack|dns)|"
@@ -51,19 +53,15 @@ _NAMED = re.compile(
 )
 _PRINCIPAL = re.compile(r"\bUser:[^\s,;)\]}\"']+")
 _VARIABLE = re.compile(r"(?<![\w.-])(?P<name>[A-Z][A-Z0-9_]{2,})=(?P<value>\"[^\"]*\"|'[^']*'|\S+)")
-_COLON = re.compile(
-    r"(?P<name>[\w.-]*(?:secret|passw(?:or)?d|passphrase|token|jaas|(?:access|api|private)[._-]?key)[\w.-]*:\s+)"
-    r"(?P<value>\S+)",
-    re.IGNORECASE,
-)
+_COLON = re.compile(rf"(?P<name>[\w.-]*(?:{SECRET_WORDS})[\w.-]*:\s+)(?P<value>\S+)", re.IGNORECASE)
 _LITERAL = re.compile(
-    r"(?P<name>[\w.-]*(?:secret|passw(?:or)?d|passphrase|token|jaas|(?:access|api|private)[._-]?key)[\w.-]*[\"'`]?\s*"
+    rf"(?P<name>[\w.-]*(?:{SECRET_WORDS})[\w.-]*[\"'`]?\s*"
     r"(?:=>|:=|=|:|,|\()\s*)(?P<value>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`)",
     re.IGNORECASE,
 )
 _ADDRESSES = re.compile(r"(?<=[\"'`])[\w.-]+:\d{4,5}(?:,[\w.-]+:\d{4,5})*(?=[\"'`])")
 _PEM = re.compile(r"-----BEGIN [A-Z ]+-----.*?-----END [A-Z ]+-----", re.DOTALL)
-_PRINTED = re.compile(r"\{.*\}|\"[^\"]*\"|(?<!\w)'[^']*'|`[^`]*`")
+_PRINTED = re.compile(r"\{.*\}|(?<!File )\"[^\"]*\"|(?<!\w)'[^']*'|`[^`]*`")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?\w*")
 _TOKEN = re.compile(r"\w+(?:[-.@+:/]\w+)*", re.ASCII)
 _FILE = re.compile(
@@ -112,11 +110,10 @@ class Cleaning:
     def text(self, text: str) -> str:
         """Return a text of a run, such as a line of a log, without what must not become public."""
         text = _COLON.sub(rf"\g<name>{REDACTED}", redact_text(_PEM.sub(REDACTED, self._known_secrets(text))))
-        text = _VARIABLE.sub(rf"\g<name>={REDACTED}", text)
-        text = self._known_places(text)
-        text = _PRINCIPAL.sub(f"User:{USER}", _EMAIL.sub(USER, _URL.sub(_unless_broker, text)))
-        text = _NAMED.sub(_named, text)
-        text = _IPV6.sub(HOST, _IPV4.sub(_address, text))
+        text = _EMAIL.sub(USER, _VARIABLE.sub(rf"\g<name>={REDACTED}", text))
+        text = _URL.sub(_unless_broker, self._known_places(text))
+        text = _PRINCIPAL.sub(f"User:{USER}", text)
+        text = _NAMED.sub(_named, _IPV6.sub(HOST, _IPV4.sub(_address, text)))
         text = _HOST_PORT.sub(
             lambda match: match[0] if match["host"] in self.names else _host_port(match), text
         )
@@ -127,9 +124,10 @@ class Cleaning:
     def code(self, text: str) -> str:
         """Return the source of a program, in which only literals are replaced."""
         text = _LITERAL.sub(_quoted, _PEM.sub(REDACTED, self._known_secrets(text)))
-        text = re.sub(r"(?<=://)[^\s/?#'\"{}$]*@", f"{REDACTED}@", self._known_places(text))
+        text = re.sub(r"(?<=://)[^\s/?#'\"{}$]*@", f"{REDACTED}@", text)
+        text = self._known_places(_EMAIL.sub(USER, text))
         text = _ADDRESSES.sub(lambda match: _HOST_PORT.sub(_host_port, match[0]), _IPV4.sub(_address, text))
-        return self._known_people(_EMAIL.sub(USER, _HOME.sub(_file_name, text)))
+        return self._known_people(_HOME.sub(_file_name, text))
 
     def content(self, content: object) -> str:
         """Return the digest of a record's content. `with_values`: return the content without secrets.
@@ -143,7 +141,7 @@ class Cleaning:
 
     def printed(self, line: str, content_words: Collection[str]) -> str:
         """Return a line that a user's program printed. Without `with_values`, digests replace what may be a content:
-        text in quotes and in braces, and each word in `content_words`.
+        text in quotes and in braces, and each word in `content_words`. The file in a traceback of Python stays.
 
         If the line is a JSON object, as many log libraries write it, each value under a key of `LOG_KEYS` counts as a
         line of its own, and a digest replaces each other text.

@@ -191,7 +191,7 @@ def _readme_parts(
             key: _without_origin(key, cleaning.text(value))
             for key, value in run.tables.metadata.versions.items()
         },
-        secrets=[*secrets, *(["bootstrap", "client-config"] if "bootstrap" in options else [])],
+        settings_needed=[*secrets, *_cluster_settings(run)],
         notes=[*notes],
         files=files,
         subject=cleaning.text(f"{_SUBJECTS[subject.option]} {subject.name}") if subject else "",
@@ -211,6 +211,12 @@ _SUBJECTS = {"record": "the record", "op": "the operation", "id": "the transacti
 def _without_origin(name: str, version: str) -> str:
     """Return `17` for `17 (PATH)`: where Java or PostgreSQL was found is not of interest elsewhere."""
     return version.partition(" (")[0] if name in ("java", "postgres") else version
+
+
+def _cluster_settings(run: _Run) -> list[str]:
+    """Return the options that say how to reach an external cluster."""
+    options = run.settings.get("options", {})
+    return [key for key in ("bootstrap", "client-config") if key in options]
 
 
 def _trace(run: _Run) -> tuple[TraceSubject | None, list[TraceStep]]:

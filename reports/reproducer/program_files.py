@@ -154,12 +154,10 @@ def _note_other_files(document: Mapping[str, Any], folder: Path, program: Progra
     """Note the files in commands that are no sources, such as binaries and configurations."""
     for stage in document.get("stage", ()):
         for word in stage.get("command", ()) if isinstance(stage, Mapping) else ():
-            path = Path(str(stage.get("cwd", ""))) / str(word)
-            if (
-                path.as_posix() not in program.files
-                and (folder / path).is_file()
-                and _is_inside(folder, str(path))
-            ):
+            path = folder / str(stage.get("cwd", "")) / str(word)
+            if not path.is_file() or not _is_inside(folder, str(path)):
+                continue
+            if path.resolve().relative_to(folder.resolve()).as_posix() not in program.files:
                 note = f"`{path.name}` is left out: it is not the source of a program. Build it, or write it."
                 program.notes += [] if note in program.notes else [note]
 

@@ -45,7 +45,7 @@ class ReadmeParts:
     faults: Sequence[FaultReport]
     options: Mapping[str, Any]
     versions: Mapping[str, str]
-    secrets: Sequence[str]  # the options that `fencepost replay` asks for, such as `broker.ssl.key.password`
+    settings_needed: Sequence[str]  # for `fencepost replay --set`, such as `broker.ssl.key.password`
     notes: Sequence[str]
     files: Sequence[str]
     subject: str  # of the trace
@@ -114,7 +114,7 @@ def _run_it(parts: ReadmeParts) -> Iterator[str]:
     yield "python3 -m venv .venv"
     yield f".venv/bin/pip install {' '.join(map(shlex.quote, _packages(parts)))}"
     yield from (command for file, command in _BUILD if file in parts.files)
-    sets = "".join(f" --set {name}=VALUE" for name in parts.secrets)
+    sets = "".join(f" --set {name}=VALUE" for name in parts.settings_needed)
     yield f".venv/bin/fencepost replay .{sets}"
     yield "```"
     yield ""

@@ -1,0 +1,259 @@
+"""The folder that `fencepost reproducer` makes: what it has, and what must not be in it."""
+
+import dataclasses
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from checkers.registry import checker_of
+from harness.common.errors import UsageError
+from harness.results.example import Example
+from harness.results.verdict import Validity, Verdict
+from reports.html.page import draw
+from reports.reproducer.cleaning import Cleaning
+from reports.reproducer.finding import smallest_finding
+from reports.reproducer.folder import require_reproducible, write_reproducer
+from reports.run_tables import RunTables
+from reports.trace.by_logs import of_fault, of_record
+from reports.trace.step import step_lines
+from tests.support.histories import WALL_MS
+from tests.support.reproduced_run import CONTENTS, PRIVATE, SECRETS, ReproducedRun, reproduced_run
+
+
+def describe(anomaly: str, example: Example) -> str:
+    return checker_of(anomaly).wording(anomaly).sentence(example)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> ReproducedRun:
+    return reproduced_run(tmp_path)
+
+
+def make(run: ReproducedRun, *, with_values: bool = False) -> Path:
+    output = run.folder / "reproducer"
+    write_reproducer(run.folder, run.verdict, output, describe, with_values=with_values, machine=run.machine)
+    return output
+
+
+def found(output: Path, *tables: dict[str, str]) -> set[tuple[str, str]]:
+    """Return each plant that a file has: the file and the place of the plant."""
+    files = [path for path in output.rglob("*") if path.is_file()]
+    assert files
+    return {
+        (path.name, place)
+        for path in files
+        for table in tables
+        for place, text in table.items()
+        if text in path.read_text(encoding="utf-8")
+    }
+
+
+def test_no_secret_and_no_private_name_is_in_any_file(run: ReproducedRun) -> None:
+    output = make(run)
+    assert found(output, SECRETS, PRIVATE, CONTENTS, {"unknown content": "unknown-plant-17"}) == set()
+
+
+def test_with_values_contents_are_shown_and_still_no_secret(run: ReproducedRun) -> None:
+    output = make(run, with_values=True)
+    assert found(output, SECRETS, PRIVATE) == set()
+    assert {place for _, place in found(output, CONTENTS)} == set(CONTENTS)
+    assert "unknown-plant-17" in (output / "README.md").read_text()
+
+
+@pytest.mark.parametrize("rule", ["text", "code", "content", "printed", "example"])
+def test_the_search_finds_plants_if_a_rule_is_left_out(
+    run: ReproducedRun, rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cleaning, rule, lambda self, value, *more: value)
+    assert found(make(run), SECRETS, PRIVATE, CONTENTS)
+
+
+@pytest.mark.parametrize("part", ["hosts", "users", "secret_values", "folders"])
+def test_the_search_finds_plants_if_known_names_are_left_out(
+    run: ReproducedRun, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = {"hosts": (), "users": (), "secret_values": (), "folders": {}}
+    create = Cleaning.__init__
+    monkeypatch.setattr(
+        Cleaning, "__init__", lambda self, **given: create(self, **{**given, part: without[part]})
+    )
+    assert found(make(run), SECRETS, PRIVATE, CONTENTS)
+
+
+def test_no_secret_setting_is_in_the_report_or_in_a_trace(run: ReproducedRun) -> None:
+    tables = RunTables(run.folder, WALL_MS)
+    steps = [*of_record(tables, "x", 0, 0), *of_fault(tables, 1)]
+    secret_fault = dataclasses.replace(run.verdict.faults[0], evidence=f"password={SECRETS['error']}")
+    faulty = dataclasses.replace(run.verdict, faults=[secret_fault])
+    output = "\n".join([draw(run.folder, faulty), *step_lines(steps)])
+    assert [place for place, secret in SECRETS.items() if secret in output] == []
+    assert CONTENTS["value"] in output
+
+
+def test_the_readme_has_the_smallest_finding_and_how_to_run_it(run: ReproducedRun) -> None:
+    text = (make(run) / "README.md").read_text()
+    assert "# corrupt: the pipeline billing on Kafka 4.4.0" in text
+    assert (
+        "The smallest finding: the content of the record at x/0 offset 0 is not what input a/0 offset 0"
+        in text
+    )
+    assert ".venv/bin/pip install fencepost==0.1.0 confluent-kafka==2.9.0\nnpm install\n" in text
+    assert (
+        ".venv/bin/fencepost replay . --set broker.ssl.keystore.password=VALUE --set broker.log.dir=VALUE "
+        "--set bootstrap=VALUE --set client-config=VALUE\n"
+    ) in text
+    assert "| java | 17 |" in text
+    assert "This is the trace of the record a/0@0." in text
+    assert "offset 0 is written by producer 1 epoch 0, and holds #" in text
+
+
+def test_log_lines_have_their_file_and_line_and_the_names_of_brokers(run: ReproducedRun) -> None:
+    text = (make(run) / "README.md").read_text()
+    assert (
+        "brokers/1/server.log:1: 1970-01-01T00:16:40.005Z INFO id-1 from <host>:45678 via broker-1:9092 and "
+        "broker-1:9092\n"
+    ) in text
+    assert "password=<redacted> in brokers/1/data/x-0 and x.jks\n" in text
+    assert 'workers/s-1.0.log:8:   File "billing.py", line 42, in send, by <user> error\n' in text
+    assert "workers/s-1.0.log:2: ERROR of id-1: <redacted> <redacted>\n" in text
+
+
+def test_the_same_content_has_the_same_digest_and_another_salt_another(run: ReproducedRun) -> None:
+    first, second = Cleaning(), Cleaning()
+    assert first.content("alice") == first.content("alice") != first.content("bob")
+    assert first.content("alice") != second.content("alice")
+
+
+def test_the_verdict_has_the_finding_alone(run: ReproducedRun) -> None:
+    verdict = Verdict.load(make(run) / "verdict.json")
+    assert (verdict.valid, verdict.history, list(verdict.anomalies)) == (Validity.INVALID, ".", ["corrupt"])
+    findings = verdict.anomalies["corrupt"]
+    assert (findings.count, len(findings.examples), len(findings.sentences)) == (2, 1, 1)
+    assert verdict.faults[0].details == {"broker": "2", "state": "PrepareCommit"}
+
+
+def test_the_plan_keeps_what_the_run_does(run: ReproducedRun) -> None:
+    before = tomllib.loads((run.folder / "run.toml").read_text())
+    plan = tomllib.loads((make(run) / "run.toml").read_text())
+    assert plan["schedule"] == before["schedule"]
+    kept = {
+        key: value for key, value in plan["options"].items() if key not in ("pipeline", "broker", "bootstrap")
+    }
+    assert kept == {key: before["options"][key] for key in ("workload", "seed", "nemesis", "rule")}
+    assert plan["options"]["pipeline"] == "pipeline.toml"
+    assert plan["options"]["bootstrap"] == "broker-1:9092,broker-2:9092"
+    assert plan["options"]["broker"] == {
+        "ssl.keystore.password": "<redacted>",
+        "log.dir": "<redacted>",
+        "num.io.threads": "4",
+    }
+
+
+def test_sources_are_copied_and_binaries_configurations_and_libraries_are_not(run: ReproducedRun) -> None:
+    output = make(run)
+    assert sorted(path.relative_to(output).as_posix() for path in output.rglob("*") if path.is_file()) == [
+        "README.md",
+        "billing.py",
+        "expect.py",
+        "package.json",
+        "pipeline.toml",
+        "run.toml",
+        "verdict.json",
+    ]
+    assert (output / "expect.py").read_text() == (run.project / "expect.py").read_text()
+    assert 'PASSWORD = "<redacted>"' in (output / "billing.py").read_text()
+    assert json.loads((output / "package.json").read_text()) == {
+        "version": "1.0.0",
+        "dependencies": {"kafkajs": "2.2.4"},
+    }
+    readme = (output / "README.md").read_text()
+    assert "`billing.py` was changed in lines 2, 3 and 4." in readme
+    assert "Stage `s` needs values for `DATABASE`" in readme
+
+
+def test_a_command_keeps_its_words_and_loses_its_secrets(run: ReproducedRun) -> None:
+    (stage,) = tomllib.loads((make(run) / "pipeline.toml").read_text())["stage"]
+    assert stage["command"] == [
+        "python3",
+        "billing.py",
+        "{bootstrap}",
+        "--password",
+        "<redacted>",
+        "-Dsasl.password=<redacted>",
+    ]
+    assert stage["env"] == {"DATABASE": "<redacted>", "BROKERS": "{bootstrap}"}
+
+
+def test_a_function_in_another_folder_is_copied_beside_the_pipeline_file(run: ReproducedRun) -> None:
+    other = run.project.parent / "common"
+    other.mkdir()
+    (run.project / "expect.py").rename(other / "expect.py")
+    file = run.project / "pipeline.toml"
+    file.write_text(file.read_text().replace("expect.py:purchase", "../common/expect.py:purchase"))
+    output = make(run)
+    assert (output / "expect.py").exists()
+    document = tomllib.loads((output / "pipeline.toml").read_text())
+    assert document["inputs"]["a"]["make"] == "expect.py:purchase"
+
+
+def test_input_files_are_contents_of_records(run: ReproducedRun) -> None:
+    (run.project / "inputs.jsonl").write_text('{"key": "k", "value": "plant-input-18"}\n')
+    file = run.project / "pipeline.toml"
+    file.write_text(file.read_text().replace('make = "expect.py:purchase"', 'file = "inputs.jsonl"'))
+    with (run.folder / "workers" / "s-1.0.log").open("a") as log:
+        log.write("ERROR plant-input-18 is unknown\n")
+    output = make(run)
+    assert found(output, {"input": "plant-input-18"}) == set()
+    assert "The inputs in `inputs.jsonl` are left out" in (output / "README.md").read_text()
+
+
+def test_program_logs_are_left_out_if_contents_are_stored_truncated(
+    run: ReproducedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reports.reproducer.log_excerpts.EXCERPT_LENGTH", 20)
+    text = (make(run) / "README.md").read_text()
+    assert "The logs of the programs are left out" in text and "workers/s-1.0.log" not in text
+
+
+def test_a_folder_that_exists_is_not_changed(run: ReproducedRun) -> None:
+    output = run.folder / "reproducer"
+    output.mkdir()
+    with pytest.raises(UsageError, match="exists: name a new folder with --out"):
+        make(run)
+    assert list(output.iterdir()) == []
+
+
+def test_a_valid_run_is_refused_and_an_unknown_one_needs_force(run: ReproducedRun) -> None:
+    with pytest.raises(UsageError, match="is valid: there is nothing to reproduce"):
+        require_reproducible(run.folder, Verdict("h", "n", 1, Validity.VALID, ""), force=True)
+    unknown = Verdict("h", "n", 1, Validity.UNKNOWN, "a worker hangs")
+    with pytest.raises(UsageError, match=r"proves nothing \(a worker hangs\): .* use --force"):
+        require_reproducible(run.folder, unknown, force=False)
+    require_reproducible(run.folder, unknown, force=True)
+
+
+def test_an_unknown_run_has_a_readme_without_a_finding(run: ReproducedRun) -> None:
+    unknown = dataclasses.replace(
+        run.verdict, valid=Validity.UNKNOWN, anomalies={}, summary="worker s-1 hangs in send_offsets"
+    )
+    output = run.folder / "unknown"
+    write_reproducer(run.folder, unknown, output, describe, machine=run.machine)
+    text = (output / "README.md").read_text()
+    assert "The verdict is unknown: worker s-1 hangs in send_offsets." in text
+    assert "nothing is proven" in text and "The exit status is 3." in text
+
+
+def test_a_planted_defect_is_no_bug_of_kafka(run: ReproducedRun) -> None:
+    plan = (run.folder / "run.toml").read_text()
+    (run.folder / "run.toml").write_text(
+        plan.replace('workload = "shop"', 'workload = "shop"\ndefect = "no-rewind"')
+    )
+    assert "has the defect `no-rewind`, which was planted on purpose" in (make(run) / "README.md").read_text()
+
+
+def test_the_smallest_example_of_the_cause_is_chosen(run: ReproducedRun) -> None:
+    finding = smallest_finding(run.verdict)
+    assert finding is not None
+    assert (finding.anomaly, finding.sentence[:29]) == ("corrupt", "the content of x/0 offset 0 i")
