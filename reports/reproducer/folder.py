@@ -106,12 +106,12 @@ def _files(run: _Run, cleaning: Cleaning, describe: Describe) -> _Files:
     plan, notes = cleaned_plan(run.settings, cleaning, program.plan_name if pipeline else None)
     notes += program.notes
     verdict = _reduced_verdict(run, cleaning, describe)
-    drawn = diagram(run.tables, run.finding) if run.finding else None
+    drawn = diagram(run.tables, run.finding, cleaning.text) if run.finding else None
     texts = {
         PLAN: plan,
         "verdict.json": json.dumps(verdict.as_json(), ensure_ascii=False, indent=1) + "\n",
         **program.files,
-        **({"diagram.svg": cleaning.text(drawn)} if drawn is not None else {}),
+        **({"diagram.svg": drawn} if drawn is not None else {}),
     }
     parts = _readme_parts(
         run, cleaning, verdict, tomllib.loads(plan), ["README.md", *texts], notes, program.inputs
