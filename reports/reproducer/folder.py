@@ -203,8 +203,8 @@ def _readme_parts(
     )
 
 
-IN_LOGS = frozenset({"batches", "transactions"})
-"""The sources of steps that tell when a finding happened. Readers may come much later, and faults last longer."""
+IN_LOGS = ("log of ", "coordinator of ")
+"""How the sources of the steps begin that tell when a finding happened. Readers come later, and faults last longer."""
 _SUBJECTS = {"record": "the record", "op": "the operation", "id": "the transactional id"}
 
 
@@ -237,7 +237,7 @@ def _logs(
 ) -> tuple[list[str], list[str] | None]:
     """Return the lines of brokers and of programs around the finding. None: contents cannot be recognised in them."""
     interval_ns = run.finding.interval_ns if run.finding else None
-    times_ns = [step.time_ns for step in steps if step.time_ns is not None and step.source in IN_LOGS]
+    times_ns = [step.time_ns for step in steps if step.time_ns is not None and step.who.startswith(IN_LOGS)]
     if interval_ns is None and times_ns:
         interval_ns = (min(times_ns), max(times_ns))
     names = names_in(run.finding.example.as_json()) if run.finding else set()

@@ -195,7 +195,7 @@ def _known(value: Any, cleaning: Cleaning, key: str = "") -> Any:
         return {name: _known(inner, cleaning, name) for name, inner in value.items()}
     if isinstance(value, list):
         return [_known(inner, cleaning, key) for inner in value]
-    is_pointer = key in ("correlate", "ignore")  # json:/home/street is no path of a file
+    is_pointer = key in ("correlate", "ignore")  # a JSON pointer such as json:/var/name is no path of a file
     return cleaning.code(value) if isinstance(value, str) and not is_pointer else value
 
 
