@@ -25,7 +25,9 @@ def describe_recovery(liveness: Liveness | None) -> str:
     if liveness.longest_gap_s is not None:
         over = f" (the time-outs explain {_seconds(liveness.bound_s)})" if liveness.stalled else ""
         parts.append(f"longest gap {_seconds(liveness.longest_gap_s)}{over}")
-    if liveness.normal_after_s is not None:
+    if liveness.normal_after_s == 0:
+        parts.append("stayed normal")
+    elif liveness.normal_after_s is not None:
         parts.append(f"back to normal after {_seconds(liveness.normal_after_s)}")
     else:
         parts.append("not seen back to normal")
