@@ -574,7 +574,7 @@ def test_a_wrong_time_ends_with_one_sentence(
     time: str, words: str, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = folder / "metadata.json"
-    path.write_text(path.read_text().replace(f'"start_s": {FAULT.start_s}', f'"start_s": {time}'))
+    path.write_text(path.read_text().replace(f'"end_s": {END_S}', f'"end_s": {time}'))
     assert run_command_line(["export", str(folder)]) == 2
     err = capfd.readouterr().err
     assert words in err and len(err.splitlines()) == 1
