@@ -20,14 +20,14 @@ from harness.common.secrets import redact_text
 from harness.settings.options import FIELDS
 
 COMMANDS = (
-    "run", "check", "report", "replay", "trace", "export", "reproducer", "suite", "sweep", "known-bugs", "bench",
-    "list", "explain", "doctor", "clean", "init",
+    "run", "check", "report", "replay", "trace", "export", "reproducer", "suite", "compare", "sweep",
+    "known-bugs", "bench", "list", "explain", "doctor", "clean", "init",
 )  # fmt: skip
 HIDDEN = ("_serve",)
 """Commands that only Fencepost itself calls."""
 NAME = "fencepost"
 NO_READER = "the program that reads the output has ended"
-READ_ONLY = ("list", "explain", "trace")
+READ_ONLY = ("list", "explain", "trace", "compare")
 """Commands without a verdict. If their reader ends early, like `head`, that is not a failure."""
 
 

@@ -1,0 +1,102 @@
+"""`fencepost compare`."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fencepost.checks.run_folders import find_run
+from harness.common.errors import EnvironmentFailure, ExitStatus, UnreadableInput, UsageError
+from harness.record.run_tables import PLAN
+from harness.results.suite import SUITE_FILE
+
+if TYPE_CHECKING:
+    from reports.compare.comparison import Comparison
+
+
+@click.command("compare", short_help="Show two runs, or two suites, next to each other.")
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.option(
+    "--json", "as_json", is_flag=True, help="print the comparison as JSON; messages go to standard error"
+)
+@click.option("--html", metavar="FILE", help="write the comparison as a page, too")
+def command(a: str, b: str, as_json: bool, html: str | None) -> ExitStatus:
+    """Show two stored runs, or two suites, next to each other.
+
+    A and B are the folders of two runs, or of two suites. The tables show verdicts and anomalies, throughput and commit
+    latency, the recovery from each fault, and the versions and settings that differ. Faults are paired by their kind
+    and order. For suites, cells are paired by their names and runs by their seeds. A figure of a cell is the median
+    over its seeds. A figure without evidence is "not known".
+
+    The command compares and decides nothing.
+
+    Exit status: 0 whatever the verdicts are, 2 wrong usage or input that cannot be read, 4 failure.
+
+    \b
+    Example:
+      fencepost compare store/shop/20261121T100000Z store/shop/20261122T100000Z
+      fencepost compare store/compare-kafka-3.9.2/latest store/compare-kafka-4.4.0/latest --html compared.html
+    """
+    folders = [_folder(path) for path in (a, b)]
+    if folders[0].resolve() == folders[1].resolve():
+        raise UsageError(f"{a} and {b} are the same folder: name two runs, or two suites")
+    are_suites = [(folder / SUITE_FILE).is_file() for folder in folders]
+    if are_suites[0] is not are_suites[1]:
+        suite, run = (a, b) if are_suites[0] else (b, a)
+        raise UsageError(
+            f"{suite} is a suite and {run} is a run: name two runs, or two suites; the runs of the suite are in "
+            f"{suite}/runs"
+        )
+    page = None if html is None else _require_folder(Path(html))
+
+    from reports.compare.comparison import compare
+    from reports.compare.sides import read_run, read_suite
+
+    read = read_suite if are_suites[0] else read_run
+    comparison = compare(*(read(path, folder) for path, folder in zip((a, b), folders, strict=True)))
+    _print(comparison, as_json=as_json)
+    if page is not None:
+        _write(page, comparison)
+        print(f"page     {page}", file=sys.stderr if as_json else sys.stdout)
+    return ExitStatus.VALID
+
+
+def _folder(path: str) -> Path:
+    """The folder of a run or of a suite. Raises `UnreadableInput` if it is neither."""
+    folder = Path(path)
+    if path and (folder / SUITE_FILE).is_file():
+        return folder
+    if path and folder.exists() and not (folder / PLAN).is_file():
+        raise UnreadableInput(
+            f"{path} is neither a run (there is no {PLAN}) nor a suite (there is no {SUITE_FILE}): name the folder of "
+            "a run or of a suite, such as store/NAME/TIME"
+        )
+    return find_run(path)
+
+
+def _require_folder(page: Path) -> Path:
+    """Return the path of the page. Raises `UsageError`, before anything is read, if it cannot be a file there."""
+    if page.is_dir() or not page.parent.is_dir():
+        raise UsageError(f"--html {page} cannot be written: name a file in a folder that exists")
+    return page
+
+
+def _print(comparison: "Comparison", *, as_json: bool) -> None:
+    from reports.compare.text import lines
+
+    if as_json:
+        print(json.dumps(comparison.as_json(), ensure_ascii=False))
+    else:
+        print(*lines(comparison), sep="\n")
+
+
+def _write(page: Path, comparison: "Comparison") -> None:
+    from reports.html.compare import draw
+
+    try:
+        page.write_text(draw(comparison), encoding="utf-8")
+    except OSError as error:
+        raise EnvironmentFailure(f"{page} could not be written: {error.strerror or error}") from error

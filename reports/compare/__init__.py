@@ -1,0 +1,1 @@
+"""Two stored runs, or two suites, next to each other."""
