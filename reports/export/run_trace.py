@@ -66,10 +66,7 @@ class _RunTrace:
         self._verdict = verdict
         self._faults: Sequence[FaultReport] = verdict.faults if verdict else t.metadata.faults
         phases = t.metadata.phases
-        _require_times(
-            *(time for fault in self._faults for time in (fault.start_s, fault.end_s or 0.0)),
-            *(time for phase in phases for time in (phase.start_s, phase.end_s)),
-        )
+        _require_times(*(time for phase in phases for time in (phase.start_s, phase.end_s)))
         self._end_ns = phases[-1].end_s * 1e9 if phases else _last_ns(t)
         findings = verdict.anomalies if verdict else {}
         self._examples = [
@@ -232,10 +229,10 @@ def _require_times(*times_s: float) -> None:
         wrong = [time_s for time_s in times_s if nanoseconds(time_s) is None]
     except TypeError as error:
         raise UnreadableInput(
-            f"a time of a fault or of a phase of the run is not a number: {error}"
+            f"metadata.json cannot be read: a time of a phase is not a number: {error}"
         ) from error
     if wrong:
-        raise UnreadableInput(f"a time of a fault or of a phase of the run is wrong: {wrong[0]} s")
+        raise UnreadableInput(f"metadata.json cannot be read: a time of a phase is wrong: {wrong[0]} s")
 
 
 def _in_a_row(slices: Iterable[Slice]) -> list[Slice]:
