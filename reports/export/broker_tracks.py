@@ -8,12 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.model.vocabulary import WARM_UP
 from harness.results.wording import plural
 from reports.export.record_paths import Position
 from reports.export.sampling import Drawn, Intervals, Sampler
-from reports.export.tracks import Mark, Slice, Tracks, microseconds
+from reports.export.tracks import Mark, Slice, Tracks, microseconds, text
 from reports.run_tables import RunTables
 from reports.timeline.markers import deciding_markers
+from reports.timeline.partitions import OFFSETS_TOPIC, SECOND_NS, group_positions, lag_at, partition_logs
 
 PARTITIONS, REQUESTS = "partitions", "requests that a rule changed"
 MOST_BATCHES = 140_000
@@ -116,6 +118,39 @@ class PartitionTracks:
             mask[own[has]] = True
             mask[own[control[own] & np.isin(base[own], list(deciding))]] = True
         return mask
+
+
+def count_positions(t: RunTables, tracks: Tracks, end_ns: float) -> None:
+    """Draw, once a second, the lag of each group, and the distance between the last stable offset and the end of the log.
+
+    The lag is the sum of the partitions; the distance is that of the partition where it is greatest. Raises
+    `UnreadableInput`.
+    """
+    sizes: Counter[int] = Counter()
+    for batch in t.batches("batches", ("leader", "tp")):
+        numbers, counts = np.unique(batch.filter(batch["leader"])["tp"].to_numpy(), return_counts=True)
+        sizes.update(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
+    end_s = end_ns / 1e9
+    offsets_logs = partition_logs(t, t.partitions_of(OFFSETS_TOPIC), end_s)
+    positions = group_positions(t, offsets_logs) if t.exists("offsets") else {}
+    seconds = np.arange(int(end_s) + 1)
+    times_ns = seconds * SECOND_NS
+    distance = np.zeros(len(seconds), np.int64)
+    lags: dict[str, np.ndarray] = {}
+    own = [tp for tp in sizes if not t.name(tp).startswith("__")]
+    for tps in _together(own, sizes):
+        logs = partition_logs(t, tps, end_s)
+        for log in logs.values():
+            behind = np.concatenate(([0], log.end - log.lso))
+            distance = np.maximum(distance, behind[np.searchsorted(log.time_ns, times_ns, side="right")])
+        for (group, tp), position in positions.items():
+            if tp in logs and not group.startswith(WARM_UP):
+                lag = lag_at(logs[tp], position, times_ns)
+                lags[group] = lags.get(group, np.zeros(len(seconds), np.int64)) + lag
+    counters = {f"lag of {text(group)}": lag for group, lag in sorted(lags.items())}
+    for name, values in {**counters, "distance of the last stable offset": distance}.items():
+        by_second = zip(seconds.tolist(), values.tolist(), strict=True)
+        tracks.count(PARTITIONS, name, [(at_s * 1_000_000, {"records": value}) for at_s, value in by_second])
 
 
 def draw_changed_requests(t: RunTables, tracks: Tracks) -> Drawn:

@@ -86,6 +86,7 @@ class _RunTrace:
         self._draw_faults()
         self._draw_clients_and_brokers(timeline, near, positions)
         self._count_commits(timeline)
+        self._notes.read(partial(broker_tracks.count_positions, self._t, self._tracks, self._end_ns))
         missing = [*timeline.missing, *self._notes.texts]
         summary = TraceSummary(self._file.events, self._drawn, list(dict.fromkeys(missing)))
         self._draw_phases(summary)

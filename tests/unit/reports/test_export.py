@@ -383,6 +383,15 @@ def test_a_commit_that_is_not_complete_lasts_until_the_end_of_the_run(tmp_path: 
     assert part["ts"] + part["dur"] == END_S * 1e6 and part["args"]["to"] == "not complete"
 
 
+def test_counters_have_the_lag_and_the_distance_of_the_last_stable_offset(folder: Path) -> None:
+    events = export(folder)[0]
+    last = {event["name"]: event["args"] for event in events if event["ph"] == "C"}
+    # a/0 has six inputs and a sentinel, of which the group has committed four. In x/0, a transaction is open below
+    # the sentinel.
+    assert last["lag of g"] == {"records": 3}
+    assert last["distance of the last stable offset"] == {"records": 2}
+
+
 def test_a_delivered_request_has_a_mark_and_lasts_until_its_answer(folder: Path) -> None:
     events = export(folder)[0]
     (first, _) = slices_of(events, "requests that a rule changed")
@@ -570,7 +579,9 @@ def test_a_damaged_table_ends_with_one_sentence(folder: Path, capfd: pytest.Capt
 
 
 @pytest.mark.parametrize("time", ["NaN", '"soon"'])
-@pytest.mark.parametrize(("stored_s", "words"), [(FAULT.start_s, "the report of a fault"), (1.0, "of a phase")])
+@pytest.mark.parametrize(
+    ("stored_s", "words"), [(FAULT.start_s, "the report of a fault"), (1.0, "of a phase")]
+)
 def test_a_wrong_time_ends_with_one_sentence(
     stored_s: float, words: str, time: str, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
