@@ -121,9 +121,9 @@ class PartitionTracks:
 
 
 def count_positions(t: RunTables, tracks: Tracks, end_ns: float) -> None:
-    """Draw, once a second, the lag of each group, and the distance between the last stable offset and the end of the log.
+    """Draw once a second the lag of each group, and how far the last stable offset is from the end of the log.
 
-    The lag is the sum of the partitions; the distance is that of the partition where it is greatest. Raises
+    The lag is the sum of the partitions. The distance is that of the partition where it is greatest. Raises
     `UnreadableInput`.
     """
     sizes: Counter[int] = Counter()
