@@ -15,7 +15,7 @@ from harness.results.reasons import Reason
 from harness.results.verdict import FaultReport
 
 _REASON_FIELDS = ("evidence_problems", "unexpected_errors")
-_NEW_FIELDS = {"program_clients"}
+NEW_FIELDS = frozenset({"program_clients"})
 """Fields that the runs of earlier versions do not have."""
 
 
@@ -82,7 +82,7 @@ class RunMetadata:
         """Read the file. Raises `UnreadableInput`, which names it."""
         try:
             body: dict[str, Any] = json.loads(path.read_text())
-            if missing := sorted({field.name for field in fields(cls)} - body.keys() - _NEW_FIELDS):
+            if missing := sorted({field.name for field in fields(cls)} - body.keys() - NEW_FIELDS):
                 raise ValueError(f"{', '.join(missing)} is missing, and every run writes it")
             return cls(
                 **body

@@ -29,12 +29,13 @@ class StoryFinding:
     root: bool  # its anomaly is no consequence of another one
 
     @property
-    def order(self) -> tuple[int, bool, bool, int]:
+    def order(self) -> tuple[int, bool, bool, int, int]:
         """The first finding in this order is drawn: two processes meet in it, it has records, and its parts are few."""
         processes = len({attempt.process for attempt in self.attempts})
         parts = len(self.attempts) + sum(len(a.records) + len(a.inputs) for a in self.attempts)
         without_records = not any(attempt.records for attempt in self.attempts)
-        return -min(processes, 2), without_records, not self.root, parts
+        stored = sum(1 for _ in self.example.parts())
+        return -min(processes, 2), without_records, not self.root, parts, stored
 
 
 @dataclass

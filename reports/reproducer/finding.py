@@ -1,12 +1,20 @@
-"""Choose the finding that a reproducer shows: the smallest one that decides the verdict."""
+"""Choose the finding that a reproducer shows: the one that the report draws."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+import pyarrow as pa
+
+from harness.common.errors import UnreadableInput
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, Verdict
 from harness.results.wording import integer
+from reports.counterexample.diagram import Diagram
+from reports.counterexample.story import tell
 from reports.findings_text import example_sentences
+from reports.run_tables import RunTables
 from reports.summary import causes_first
+from reports.timeline.load import load
 
 
 @dataclass(frozen=True)
@@ -17,6 +25,8 @@ class Finding:
     findings: AnomalyFindings  # of the anomaly; their first examples are stored
     example: Example
     sentence: str
+    cause: Sequence[str] = ()  # sentences; empty: nothing is known
+    diagram: Diagram = field(default_factory=lambda: Diagram((), ()))
 
     @property
     def interval_ns(self) -> tuple[int, int] | None:
@@ -30,15 +40,24 @@ class Finding:
         return (min(times_ns), max(times_ns)) if times_ns else None
 
 
-def smallest_finding(verdict: Verdict) -> Finding | None:
-    """Return the finding with the fewest parts of the first anomaly that decides the verdict.
+def shown_finding(tables: RunTables, verdict: Verdict) -> Finding | None:
+    """Return the finding that the report draws: the smallest one of the first cause.
 
-    An anomaly that follows from another one is considered after it. None: no anomaly decides the verdict.
+    Without tables it is the first example of the first anomaly. None: no anomaly decides the verdict.
     """
-    for anomaly, findings in causes_first(verdict.anomalies):
-        if findings.allowed or not findings.examples:
-            continue
-        rows = list(zip(findings.examples, example_sentences(anomaly, findings), strict=True))
-        example, sentence = min(rows, key=lambda row: sum(1 for _ in row[0].parts()))
-        return Finding(anomaly, findings, example, sentence)
+    ordered = causes_first(verdict.anomalies)
+    try:
+        faults = verdict.faults or tables.metadata.faults
+        stories = tell(tables, load(tables), ordered, faults, tables.protocol)
+    except (UnreadableInput, pa.ArrowException):
+        stories = []
+    if stories:
+        shown = stories[0].shown
+        findings = verdict.anomalies[shown.anomaly]
+        sentence = example_sentences(shown.anomaly, findings)[shown.number - 1]
+        story = stories[0]
+        return Finding(shown.anomaly, findings, shown.example, sentence, story.cause.sentences, story.diagram)
+    for anomaly, findings in ordered:
+        if not findings.allowed and findings.examples:
+            return Finding(anomaly, findings, findings.examples[0], example_sentences(anomaly, findings)[0])
     return None

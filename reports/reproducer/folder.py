@@ -15,8 +15,8 @@ from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verd
 from harness.results.wording import printable
 from reports.findings_text import describe_count, describe_meaning
 from reports.reproducer.cleaning import Cleaning
-from reports.reproducer.diagram import diagram
-from reports.reproducer.finding import Finding, smallest_finding
+from reports.reproducer.diagram import draw_file
+from reports.reproducer.finding import Finding, shown_finding
 from reports.reproducer.known_places import Machine, cleaning_of
 from reports.reproducer.log_excerpts import broker_lines, cleaned, cleaned_printed, names_in, program_lines
 from reports.reproducer.plan import cleaned_plan
@@ -70,7 +70,7 @@ def write_reproducer(
     zero_ms = settings.get("run", {}).get("wall_ms_at_zero")
     zero_ms = float(zero_ms) if isinstance(zero_ms, int | float) else 0.0
     tables = RunTables(folder, zero_ms)
-    run = _Run(folder, settings, verdict, tables, zero_ms, smallest_finding(verdict))
+    run = _Run(folder, settings, verdict, tables, zero_ms, shown_finding(tables, verdict))
     files = _files(run, cleaning, describe)
     try:
         output.mkdir(parents=True)
@@ -106,7 +106,7 @@ def _files(run: _Run, cleaning: Cleaning, describe: Describe) -> _Files:
     plan, notes = cleaned_plan(run.settings, cleaning, program.plan_name if pipeline else None)
     notes += program.notes
     verdict = _reduced_verdict(run, cleaning, describe)
-    drawn = diagram(run.tables, run.finding, cleaning.text) if run.finding else None
+    drawn = draw_file(run.finding.diagram, cleaning.text) if run.finding else None
     texts = {
         PLAN: plan,
         "verdict.json": json.dumps(verdict.as_json(), ensure_ascii=False, indent=1) + "\n",
@@ -185,6 +185,7 @@ def _readme_parts(
         meaning=describe_meaning(findings) if findings else "",
         count=describe_count(str(anomaly), findings) if findings else "",
         sentence=printable(findings.sentences[0], 2000) if findings else "",
+        cause=[cleaning.text(sentence) for sentence in finding.cause] if finding else [],
         faults=verdict.faults,
         options=options,
         versions={

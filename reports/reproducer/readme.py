@@ -53,6 +53,7 @@ class ReadmeParts:
     broker_log: Sequence[str]
     program_log: Sequence[str] | None  # None: contents of records cannot be recognised in it
     has_diagram: bool
+    cause: Sequence[str]  # of the finding, in sentences
     with_values: bool
 
 
@@ -99,6 +100,9 @@ def _seen(parts: ReadmeParts) -> Iterator[str]:
         yield f"`{parts.anomaly}`. {parts.meaning}"
         yield f"The run had this: {parts.count}."
     yield ""
+    if parts.cause:
+        yield " ".join(parts.cause)
+        yield ""
     if parts.has_diagram:
         yield f"![The smallest finding of {parts.anomaly}](diagram.svg)"
         yield ""

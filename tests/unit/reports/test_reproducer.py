@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 
 from checkers.registry import checker_of
 from harness.common.errors import UsageError
@@ -13,7 +14,7 @@ from harness.results.example import Example
 from harness.results.verdict import Validity, Verdict
 from reports.html.page import draw
 from reports.reproducer.cleaning import Cleaning
-from reports.reproducer.finding import smallest_finding
+from reports.reproducer.finding import shown_finding
 from reports.reproducer.folder import require_reproducible, write_reproducer
 from reports.run_tables import RunTables
 from reports.trace.by_logs import of_fault, of_record
@@ -156,6 +157,7 @@ def test_sources_are_copied_and_binaries_configurations_and_libraries_are_not(ru
     assert sorted(path.relative_to(output).as_posix() for path in output.rglob("*") if path.is_file()) == [
         "README.md",
         "billing.py",
+        "diagram.svg",
         "expect.py",
         "package.json",
         "pipeline.toml",
@@ -253,7 +255,15 @@ def test_a_planted_defect_is_no_bug_of_kafka(run: ReproducedRun) -> None:
     assert "has the defect `no-rewind`, which was planted on purpose" in (make(run) / "README.md").read_text()
 
 
-def test_the_smallest_example_of_the_cause_is_chosen(run: ReproducedRun) -> None:
-    finding = smallest_finding(run.verdict)
-    assert finding is not None
-    assert (finding.anomaly, finding.sentence[:29]) == ("corrupt", "the content of x/0 offset 0 i")
+def test_the_finding_is_the_one_that_the_report_draws(run: ReproducedRun) -> None:
+    finding = shown_finding(RunTables(run.folder), run.verdict)
+    assert finding is not None and finding.diagram.messages
+    report = draw(run.folder, run.verdict)
+    assert f"<h3><bdi>{escape(finding.sentence)}</bdi></h3>" in report
+    assert finding.cause and finding.cause[0] in report
+
+
+def test_the_diagram_is_a_picture_of_its_own_without_contents(run: ReproducedRun) -> None:
+    drawn = (make(run) / "diagram.svg").read_text()
+    assert drawn.startswith("<svg") and 'xmlns="http://www.w3.org/2000/svg"' in drawn
+    assert ">begins " in drawn and not [secret for secret in SECRETS.values() if secret in drawn]
