@@ -38,7 +38,7 @@ def draw(figures: Mapping[str, Any]) -> str:
     return template("bench.html", filters).render(
         figures=figures,
         style=Markup(style),
-        policy=policy(style, ""),
+        policy=policy([style], []),
         throughput=[point for point in points if point["measured"] == "throughput"],
         latency=[point for point in points if point["measured"] == "latency"],
         plots=list(_plots(figures)),

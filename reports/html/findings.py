@@ -12,6 +12,7 @@ from harness.record.protocol_journal import ChangedRequest, ProtocolJournal
 from harness.results import wording as words
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, FaultReport
+from reports.axis.subjects import Span
 from reports.charts import gantt
 from reports.findings_text import describe_count, describe_meaning, describe_permitted, example_sentences
 from reports.html.template import WIDTHS, Drawings
@@ -33,6 +34,8 @@ class ReportExample:
     raw: str
     trace: str
     """The `fencepost trace` command for the example. Empty: there is none."""
+    span: Span | None
+    """When it happened, in seconds since the start of the run. None: not known."""
     changed: Sequence[str]
     """The requests of its transactional ids that a rule changed while its operations were under way."""
 
@@ -61,13 +64,17 @@ def report_anomalies(
     faults: Sequence[FaultReport],
     protocol: ProtocolJournal,
     folder: Path | None,
+    spans: Sequence[Span | None],
 ) -> list[ReportAnomaly]:
-    """Prepare each anomaly. `folder` is the run folder with tables for trace commands; None: there are none."""
+    """Prepare each anomaly. `folder` is the run folder with tables for trace commands; None: there are none. `spans`
+    says when each example happened, in the order of `examples`.
+    """
     shown = list(examples(ordered))
-    traces = iter(trace_commands(folder, shown) if folder else [""] * len(shown))
+    traces = trace_commands(folder, shown) if folder else [""] * len(shown)
+    found = zip(traces, spans, strict=True)
     return [
         _report_anomaly(
-            name, findings, faults, protocol, list(islice(traces, len(findings.examples[:MOST_EXAMPLES])))
+            name, findings, faults, protocol, list(islice(found, len(findings.examples[:MOST_EXAMPLES])))
         )
         for name, findings in ordered
     ]
@@ -78,11 +85,11 @@ def _report_anomaly(
     findings: AnomalyFindings,
     faults: Sequence[FaultReport],
     protocol: ProtocolJournal,
-    traces: Sequence[str],
+    found: Sequence[tuple[str, Span | None]],
 ) -> ReportAnomaly:
     shown = []
-    rows = zip(findings.examples, example_sentences(name, findings), traces, strict=False)
-    for number, (example, sentence, trace) in enumerate(rows, 1):
+    rows = zip(findings.examples, example_sentences(name, findings), found, strict=False)
+    for number, (example, sentence, (trace, span)) in enumerate(rows, 1):
         ident = f"{ident_of(name)}-{number}"
         changed = _changed_requests(example, protocol)
         timeline = Drawings(
@@ -90,7 +97,7 @@ def _report_anomaly(
         )
         raw = redact_text(words.printable(example.as_json(), 4000))
         described = [words.printable(request.describe(), 1000) for request in changed]
-        shown.append(ReportExample(ident, sentence, example, timeline, raw, trace, described))
+        shown.append(ReportExample(ident, sentence, example, timeline, raw, trace, span, described))
     label = words.printable(name, 60)
     return ReportAnomaly(
         label,

@@ -3,7 +3,8 @@
 The file needs no network and no other file, and can be read without scripts.
 
 If the folder lacks something, the report says so; the verdict does not change. The template escapes all recorded
-text. Style and script are inline, and the content security policy permits exactly these two, by their hashes.
+text. Styles and scripts are inline, and the content security policy permits exactly these, by their hashes. The data
+of the time axis is in the page as JSON, in a `script` element that no browser executes.
 """
 
 import logging
@@ -24,14 +25,16 @@ from harness.common.secrets import redact_text
 from harness.record.protocol_journal import JOURNAL, ProtocolJournal
 from harness.results import requests
 from harness.results import wording as words
-from harness.results.example import Operation
+from harness.results.example import Example, Operation
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import FaultReport, Validity, Verdict, checks_without_evidence
 from reports import under_way
+from reports.axis.axis import embed, time_axis
+from reports.axis.subjects import ShownFinding, Span, spans
 from reports.charts import gantt, over_time
 from reports.findings_text import describe_indeterminate
 from reports.html import excerpts, folder
-from reports.html.findings import examples, report_anomalies
+from reports.html.findings import ReportAnomaly, examples, report_anomalies
 from reports.html.stories import report_stories
 from reports.html.template import WIDTHS, Drawings, policy, template
 from reports.junit import junit
@@ -39,9 +42,12 @@ from reports.liveness_text import describe_recovery, recovery_details
 from reports.run_tables import MOST_CHANGED_REQUESTS, RunTables
 from reports.summary import causes_first
 from reports.timeline.load import load
-from reports.timeline.series import Series, series
+from reports.timeline.series import Series, by_second, into_buckets
+from reports.trace.commands import folder_argument
 
 MORE_LOGS = "run it on a local cluster, where all logs can be read"
+STYLES = ("report.css", "axis.css", "vendor/uplot/uPlot.min.css")
+SCRIPTS = ("report.js", "vendor/uplot/uPlot.iife.min.js", "axis.js")
 _HERE = Path(__file__).parent
 
 
@@ -66,14 +72,28 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     ends = [fault.end_s if fault.end_s is not None else fault.start_s for fault in faults]
     tables = RunTables(folder_path)
     timeline = load(tables, _end_s(contents))
-    measured = series(timeline, at_least_s=max(ends, default=1.0))
+    seconds = by_second(timeline, at_least_s=max(ends, default=1.0))
+    measured = into_buckets(seconds)
     protocol, unread = _read_protocol(tables)
     changed = protocol.under_way()[:MOST_CHANGED_REQUESTS]
     traceable = folder_path if tables.wall_ms_at_zero is not None else None
-    anomalies = report_anomalies(ordered, faults, protocol, traceable)
+    shown = list(examples(ordered))
+    spans, unplaced = _read_spans(tables, shown)
+    anomalies = report_anomalies(ordered, faults, protocol, traceable, spans)
     stories, unread_stories = report_stories(tables, timeline, ordered, faults, protocol)
     met_by_fault, trouble = _describe_met(tables, faults) if not timeline.missing else ([], [])
-    style, script = ((_HERE / f"report.{kind}").read_text() for kind in ("css", "js"))
+    axis = time_axis(
+        tables,
+        timeline=timeline,
+        seconds=seconds,
+        faults=faults,
+        phases=contents.metadata.phases if contents.metadata else (),
+        examples=shown,
+        findings=list(_shown_findings(anomalies)),
+        changed=changed,
+    )
+    styles = [(_HERE / name).read_text() for name in STYLES]
+    scripts = [(_HERE / name).read_text() for name in SCRIPTS]
     filters = {
         "show": lambda value, limit=words.LIMIT: redact_text(words.printable(value, limit)),
         "number": _number,
@@ -82,15 +102,19 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         "moment": partial(_moment, wall_ms=tables.wall_ms_at_zero),
         "clock": _clock,
         "since": lambda time_ns: f"{time_ns / 1e9:,.3f} s",
+        "window": window,
         "recovery": describe_recovery,
         "recovery_details": recovery_details,
     }
     return template("report.html", filters).render(
         verdict=verdict,
         word={True: "valid", False: "invalid", "unknown": "unknown"}[verdict.valid.json],
-        policy=policy(style, script),
-        style=Markup(style),
-        script=Markup(script),
+        policy=policy(styles, scripts),
+        styles=[Markup(style) for style in styles],
+        scripts=[Markup(script) for script in scripts],
+        axis=axis,
+        placed={each.ident: each.span for anomaly in anomalies for each in anomaly.shown if each.span},
+        axis_data=Markup(embed({"store": _store(traceable), "axis": None if axis.empty else axis.as_json()})),
         contents=contents,
         metadata=contents.metadata,
         faults=faults,
@@ -124,8 +148,47 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         requests=list(requests.rows(verdict.requests)),
         command=_command(verdict, contents),
         enclosed=folder.files_to_enclose(folder_path, len(verdict.line().encode()) + 1),
-        missing=[*contents.missing, *timeline.missing, *trouble, *unread_stories, *unread],
+        missing=list(
+            dict.fromkeys(
+                [
+                    *contents.missing,
+                    *timeline.missing,
+                    *trouble,
+                    *unread_stories,
+                    *unread,
+                    *unplaced,
+                    *axis.missing,
+                ]
+            )
+        ),
     )
+
+
+def _read_spans(tables: RunTables, shown: Sequence[Example]) -> tuple[list[Span | None], list[str]]:
+    """Return when each example happened, and notes about errors."""
+    try:
+        return spans(tables, shown), []
+    except (UnreadableInput, pa.ArrowException) as error:
+        note = words.printable(f"the times of findings cannot be read: {error}", 300)
+        return [None] * len(shown), [note]
+
+
+def _shown_findings(anomalies: Sequence[ReportAnomaly]) -> Iterator[ShownFinding]:
+    for anomaly in anomalies:
+        for example in anomaly.shown:
+            decides = not anomaly.findings.allowed
+            yield ShownFinding(anomaly.name, example.ident, example.sentence, example.span, decides)
+
+
+def _store(traceable: Path | None) -> str | None:
+    """Return the run folder as an argument of `fencepost trace`. None: the command would be refused."""
+    return folder_argument(traceable) if traceable is not None and str(traceable).isprintable() else None
+
+
+def window(from_s: float, to_s: float | None) -> str:
+    """Return the link that shows an interval on the time axis, with some time around it."""
+    margin_s = max(0.5, ((to_s or from_s) - from_s) / 5)
+    return f"#t={max(from_s - margin_s, 0):.3f}-{(to_s or from_s) + margin_s:.3f}"
 
 
 def _moment(operation: Operation, name: str, wall_ms: float | None = None) -> str:

@@ -78,7 +78,7 @@ def draw(suite: Suite) -> str:
         headline=headline(suite),
         since=since(suite),
         faults=faults(suite),
-        policy=policy(style, script),
+        policy=policy([style], [script]),
         style=Markup(style),
         script=Markup(script),
         columns=list(dict.fromkeys(columns.values())),

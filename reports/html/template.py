@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,15 +38,16 @@ def template(name: str, filters: Mapping[str, Any]) -> Template:
     return environment.get_template(name)
 
 
-def policy(style: str, script: str) -> str:
-    """Return a content security policy. The page can load nothing, and no other inline style or script than these two
-    is used.
+def policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
+    """Return a content security policy. The page can load nothing, and no other inline style or script than these is
+    used.
     """
 
-    def digest(text: str) -> str:
-        return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    def digests(texts: Sequence[str]) -> str:
+        hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
+        return " ".join(f"'sha256-{digest}'" for digest in hashes) or "'none'"
 
     return (
-        f"default-src 'none'; style-src 'sha256-{digest(style)}'; script-src 'sha256-{digest(script)}'; "
+        f"default-src 'none'; style-src {digests(styles)}; script-src {digests(scripts)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )

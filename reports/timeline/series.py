@@ -63,7 +63,12 @@ class Series:
 
 
 def series(timeline: Timeline, at_least_s: float = 1.0) -> Series:
-    """Return the sums of a timeline. `at_least_s` is the least length of the run.
+    """Return the sums of a timeline in at most `MOST_BUCKETS` buckets. `at_least_s` is the least length of the run."""
+    return into_buckets(by_second(timeline, at_least_s))
+
+
+def by_second(timeline: Timeline, at_least_s: float = 1.0) -> Series:
+    """Return the sums of a timeline by second.
 
     A transaction counts in the second of its end, or of its begin if it has no end.
     """
@@ -95,17 +100,17 @@ def series(timeline: Timeline, at_least_s: float = 1.0) -> Series:
         (*sums.records, *(second for counts in sums.outcomes.values() for second in counts)), default=0
     )
     sums.end_s = max(sums.end_s, last + 1.0)
-    return into_buckets(sums)
+    return sums
 
 
 def _second(time_ns: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.max_element_wise(pc.divide(pc.fill_null(time_ns, 0), 1_000_000_000), 0)
 
 
-def into_buckets(series: Series) -> Series:
-    """Return the series in wider buckets, at most `MOST_BUCKETS` of them."""
-    fits = (width for width in _WIDTHS_S if series.end_s / width <= MOST_BUCKETS)
-    width = next(fits, math.ceil(series.end_s / MOST_BUCKETS))
+def into_buckets(series: Series, most: int = MOST_BUCKETS) -> Series:
+    """Return a series by second in wider buckets, at most `most` of them."""
+    fits = (width for width in _WIDTHS_S if series.end_s / width <= most)
+    width = next(fits, math.ceil(series.end_s / most))
     if width == 1:
         return series
 

@@ -39,7 +39,7 @@ def trace_commands(folder: Path, examples: Sequence[Example]) -> list[str]:
     if not str(folder).isprintable():
         return [""] * len(examples)
     return [
-        f"fencepost trace {_folder_argument(folder)} --{subject.option} {shlex.quote(subject.name)}"
+        f"fencepost trace {folder_argument(folder)} --{subject.option} {shlex.quote(subject.name)}"
         if subject
         else ""
         for subject in trace_subjects(RunTables(folder), examples)
@@ -61,7 +61,7 @@ def trace_subjects(tables: RunTables, examples: Sequence[Example]) -> list[Trace
     return [next((subject for subject in of_example if subject in existing), None) for of_example in possible]
 
 
-def _folder_argument(folder: Path) -> str:
+def folder_argument(folder: Path) -> str:
     """Return the folder as an argument that always names this run: not a link to the latest run, and not an
     option.
     """

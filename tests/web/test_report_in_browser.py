@@ -32,6 +32,12 @@ def opened(open_file: Opener, tmp_path: Path) -> Opener:
     return open_report
 
 
+def on_paper(page: Page) -> Page:
+    """Return the page as it is printed: with the static drawing in the place of the time axis."""
+    page.emulate_media(media="print")
+    return page
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("valid", Validity)
 def test_the_verdict_and_its_reason_are_visible_first(opened: Opener, valid: Validity, width: int) -> None:
@@ -90,7 +96,7 @@ def test_the_journal_file_opens_from_its_excerpt(opened: Opener, tmp_path: Path)
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_text_of_a_drawing_is_cut_off(opened: Opener, width: int) -> None:
-    page = opened(make_verdict(Validity.INVALID), width)
+    page = on_paper(opened(make_verdict(Validity.INVALID), width))
     outside = page.evaluate(
         """() => [...document.querySelectorAll('svg')].filter(svg => svg.checkVisibility()).flatMap(svg => {
             const frame = svg.getBoundingClientRect();
@@ -105,7 +111,7 @@ def test_no_text_of_a_drawing_is_cut_off(opened: Opener, width: int) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_one_size_of_each_drawing_is_visible_and_has_a_name(opened: Opener, width: int) -> None:
-    page = opened(make_verdict(Validity.INVALID), width)
+    page = on_paper(opened(make_verdict(Validity.INVALID), width))
     assert page.get_by_role("img", name="The run over time").count() == 1
     box = page.get_by_role("img", name="The run over time").bounding_box()
     assert box is not None
@@ -114,7 +120,7 @@ def test_one_size_of_each_drawing_is_visible_and_has_a_name(opened: Opener, widt
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_request_that_a_rule_changed_has_a_mark_for_each_step(opened: Opener, width: int) -> None:
-    page = opened(make_verdict(Validity.VALID), width)
+    page = on_paper(opened(make_verdict(Validity.VALID), width))
     marks = page.locator("svg:visible rect.message")
     assert marks.count() == 6
     assert marks.nth(1).locator("title").text_content() == (
@@ -147,7 +153,7 @@ def test_the_page_can_be_read_without_scripts(opened: Opener) -> None:
 def test_the_keyboard_reaches_links_and_details(opened: Opener) -> None:
     page = opened(make_verdict(Validity.INVALID))
     reached = set()
-    for _ in range(60):
+    for _ in range(80):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.tagName"))
     assert {"A", "SUMMARY", "BUTTON", "PRE"} <= reached
