@@ -20,8 +20,9 @@ from harness.results.verdict import FaultReport
 from harness.results.wording import printable
 from reports.axis import brokers, pipeline
 from reports.axis.lane import AxisBar, Lane, LaneGroup, choose
-from reports.axis.log_lines import LogLine, near, read_logs
+from reports.axis.log_lines import TimedLogLine, near, read_logs
 from reports.axis.pane import Line, Pane
+from reports.axis.partitions import partition_panes
 from reports.axis.subjects import ShownFinding, subjects
 from reports.run_tables import RunTables
 from reports.timeline.model import Timeline
@@ -45,7 +46,7 @@ class TimeAxis:
     panes: Sequence[Pane] = ()
     lanes: Sequence[Lane] = ()
     left_out: Counter[str] = field(default_factory=Counter)  # by group, the lanes that are not shown
-    log_lines: Sequence[LogLine] = ()  # the lines of logs whose text the report shows
+    log_lines: Sequence[TimedLogLine] = ()  # the lines of logs whose text the report shows
     more_log_lines: int = 0  # further warnings and errors in the shown time
     missing: Sequence[str] = ()  # notes about what cannot be read
 
@@ -112,16 +113,24 @@ def time_axis(
             *brokers.log_lanes(logs),
         ]
     )
+    series = into_buckets(seconds, MOST_POINTS)
+    of_partitions = notes.read(partial(partition_panes, t, _points(series), to_s)) or []
     return TimeAxis(
         from_s,
         to_s,
-        panes(into_buckets(seconds, MOST_POINTS)),
+        [*panes(series), *of_partitions],
         lanes,
         left_out,
         shown,
         len(logs) - len(shown),
-        [*log_notes, *notes.texts],
+        list(dict.fromkeys([*log_notes, *notes.texts])),
     )
+
+
+def _points(series: Series) -> range:
+    """Return the begins of the buckets, in seconds."""
+    buckets, width_s = series.buckets, series.width_s
+    return range(buckets.start * width_s, buckets.stop * width_s, width_s)
 
 
 def shown_span(timeline: Timeline, series: Series, faults: Sequence[FaultReport]) -> tuple[float, float]:

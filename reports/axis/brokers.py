@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from harness.results.wording import printable
 from reports.axis.lane import Lane, LaneGroup, bars
-from reports.axis.log_lines import LogLine
+from reports.axis.log_lines import TimedLogLine
 from reports.axis.subjects import Subjects
 from reports.run_tables import RunTables
 
@@ -127,10 +127,10 @@ def _partitions(t: RunTables, epochs: pa.Table, data: Collection[int], named: Su
         yield Lane(LaneGroup.LEADERS, printable(t.name(tp), 80), lane_bars, of_finding=tp in of_findings)
 
 
-def log_lanes(lines: Sequence[LogLine]) -> Iterator[Lane]:
+def log_lanes(lines: Sequence[TimedLogLine]) -> Iterator[Lane]:
     """Yield a lane of marks for each log."""
     levels = ("error", "warning")
-    by_source: dict[str, list[LogLine]] = {}
+    by_source: dict[str, list[TimedLogLine]] = {}
     for line in lines:
         by_source.setdefault(line.source, []).append(line)
     for source, own in sorted(by_source.items()):

@@ -44,7 +44,7 @@ _PINO = {40: "WARN", 50: "ERROR", 60: "FATAL"}
 
 
 @dataclass(frozen=True)
-class LogLine:
+class TimedLogLine:
     """A warning or an error in a log."""
 
     time_s: float  # since the start of the run
@@ -55,9 +55,9 @@ class LogLine:
     text: str  # without its time
 
 
-def read_logs(folder: Path, wall_ms_at_zero: float) -> tuple[list[LogLine], list[str]]:
+def read_logs(folder: Path, wall_ms_at_zero: float) -> tuple[list[TimedLogLine], list[str]]:
     """Return the warnings and errors in the order of their times, and notes about logs that were not read in full."""
-    lines: list[LogLine] = []
+    lines: list[TimedLogLine] = []
     notes: list[str] = []
     for source, path in _logs(folder):
         name = str(path.relative_to(folder))
@@ -76,13 +76,13 @@ def read_logs(folder: Path, wall_ms_at_zero: float) -> tuple[list[LogLine], list
     return sorted(lines, key=lambda line: line.time_s), notes
 
 
-def near(lines: Sequence[LogLine], moments_s: Iterable[float], most: int) -> list[LogLine]:
+def near(lines: Sequence[TimedLogLine], moments_s: Iterable[float], most: int) -> list[TimedLogLine]:
     """Return at most `most` lines in the order of their times: those nearest to one of the moments."""
     moments = sorted(moments_s)
     if len(lines) <= most:
         return list(lines)
 
-    def distance(line: LogLine) -> tuple[float, bool]:
+    def distance(line: TimedLogLine) -> tuple[float, bool]:
         return min((abs(line.time_s - moment) for moment in moments), default=0.0), line.level != "error"
 
     return sorted(sorted(lines, key=distance)[:most], key=lambda line: line.time_s)
@@ -95,7 +95,7 @@ def _logs(folder: Path) -> Iterator[tuple[str, Path]]:
         yield path.stem, path
 
 
-def _read(file: BinaryIO, source: str, name: str, wall_ms_at_zero: float) -> Iterator[LogLine]:
+def _read(file: BinaryIO, source: str, name: str, wall_ms_at_zero: float) -> Iterator[TimedLogLine]:
     """Yield the warnings and errors of a file. The line behind an entry is part of it if it is not an entry itself."""
     before = None
     for line_number, line in _lines(file):
@@ -108,7 +108,7 @@ def _read(file: BinaryIO, source: str, name: str, wall_ms_at_zero: float) -> Ite
             before = None
         if entry is not None and (level := _level(entry[1])):
             time_s = (entry[0] * 1000 - wall_ms_at_zero) / 1000
-            before = LogLine(time_s, level, source, name, line_number, entry[2])
+            before = TimedLogLine(time_s, level, source, name, line_number, entry[2])
     if before is not None:
         yield _extended(before, "")
 
@@ -125,10 +125,15 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         yield line_number, line
 
 
-def _extended(line: LogLine, following: str) -> LogLine:
+def _extended(line: TimedLogLine, following: str) -> TimedLogLine:
     text = f"{line.text} {following.strip()}" if following.strip() else line.text
-    return LogLine(
-        line.time_s, line.level, line.source, line.file, line.number, printable(redact_text(text.strip()), _MOST_TEXT)
+    return TimedLogLine(
+        line.time_s,
+        line.level,
+        line.source,
+        line.file,
+        line.number,
+        printable(redact_text(text.strip()), _MOST_TEXT),
     )
 
 

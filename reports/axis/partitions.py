@@ -3,23 +3,24 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.results.wording import printable
 from reports.axis.pane import Line, Pane
 from reports.run_tables import RunTables
 from reports.timeline.partitions import (
+    NO_TIMES,
     OFFSETS_TOPIC,
+    SECOND_NS,
+    Integers,
     PartitionLog,
+    Positions,
+    greatest_lags,
     group_positions,
-    lag,
     partition_logs,
-    total_lag,
 )
 
 MOST_GROUPS = 6
 STYLES = ("ok", "records", "fail", "band", "info", "abort")
-Integers = npt.NDArray[np.int64]
 
 
 def partition_panes(t: RunTables, at_s: range, end_s: float) -> list[Pane]:
@@ -43,24 +44,30 @@ def partition_panes(t: RunTables, at_s: range, end_s: float) -> list[Pane]:
     if data:
         behind = [greatest(log.time_ns, log.end - log.lso, at_s) for log in data.values()]
         line = Line("worst partition", "info", _closed(np.max(behind, axis=0)))
-        panes.append(Pane("Last stable offset behind the end, worst partition", "offsets", _edges(at_s), [line]))
+        panes.append(
+            Pane("Last stable offset behind the end, worst partition", "offsets", _edges(at_s), [line])
+        )
     return panes
 
 
 def _lags(t: RunTables, logs: Mapping[int, PartitionLog], at_s: range) -> Iterator[Line]:
-    """Yield a curve for each group: the sum of its lags in the partitions that its stages read."""
+    """Yield a curve for each group: the sum of the greatest lags in the partitions that its stages read."""
     stages = [row for row in t.rows("stages") if row["group"] is not None]
-    offsets_logs = {tp: logs[tp] for tp in t.partitions_of(OFFSETS_TOPIC) if tp in logs}
     if not stages or not t.exists("offsets"):
         return
-    positions = group_positions(t, offsets_logs)
+    positions = group_positions(t, {tp: logs[tp] for tp in t.partitions_of(OFFSETS_TOPIC) if tp in logs})
+    borders_ns = np.array(_edges(at_s), np.int64) * SECOND_NS
     by_group: dict[str, Integers] = {}
     for group in dict.fromkeys(row["group"] for row in stages):
         topics = {row["in_topic"] for row in stages if row["group"] == group}
-        tps = sorted(tp for topic in topics for tp in t.partitions_of(topic) if tp in logs)
-        if tps:
-            time_ns, total = total_lag([lag(logs[tp], positions.get((group, tp))) for tp in tps])
-            by_group[group] = greatest(time_ns, total, at_s)
+        lags = [
+            greatest_lags(logs[tp], positions.get((group, tp), Positions(NO_TIMES, NO_TIMES)), borders_ns)
+            for topic in topics
+            for tp in t.partitions_of(topic)
+            if tp in logs
+        ]
+        if lags:
+            by_group[group] = np.sum(lags, axis=0)
     worst_first = sorted(by_group, key=lambda group: -int(by_group[group].max()))[:MOST_GROUPS]
     for group, style in zip(worst_first, STYLES, strict=False):
         yield Line(printable(group, 40), style, _closed(by_group[group]))
@@ -70,17 +77,19 @@ def greatest(time_ns: Integers, values: Integers, at_s: range) -> Integers:
     """Return the greatest value between each point and the next one. A value holds until the next time; it is 0 before
     the first one.
     """
-    points_ns = np.array(at_s, np.int64) * 1_000_000_000
-    at_points = np.concatenate((np.zeros(1, np.int64), values))[np.searchsorted(time_ns, points_ns, side="right")]
+    points_ns = np.array(at_s, np.int64) * SECOND_NS
+    at_points = np.concatenate((np.zeros(1, np.int64), values))[
+        np.searchsorted(time_ns, points_ns, side="right")
+    ]
     times_ns = np.concatenate((points_ns, time_ns))
     point = np.searchsorted(points_ns, times_ns, side="right") - 1
     greatest_values = at_points.copy()
-    later = np.flatnonzero((point >= 0) & (times_ns < points_ns[-1] + at_s.step * 1_000_000_000))
+    later = np.flatnonzero((point >= 0) & (times_ns < points_ns[-1] + at_s.step * SECOND_NS))
     np.maximum.at(greatest_values, point[later], np.concatenate((at_points, values))[later])
     return greatest_values
 
 
-def _edges(at_s: range) -> list[float]:
+def _edges(at_s: range) -> list[int]:
     return [*at_s, at_s[-1] + at_s.step]
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from reports.axis.log_lines import MOST_BYTES, LogLine, near, read_logs
+from reports.axis.log_lines import MOST_BYTES, TimedLogLine, near, read_logs
 
 ZERO_MS = datetime(2026, 11, 27, 17, 26, tzinfo=UTC).timestamp() * 1000
 
 
-def read(folder: Path, text: str, file: str = "workers/bill-1.0.log") -> list[LogLine]:
+def read(folder: Path, text: str, file: str = "workers/bill-1.0.log") -> list[TimedLogLine]:
     path = folder / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -110,8 +110,10 @@ def test_a_log_that_is_too_long_is_noted(tmp_path: Path) -> None:
 
 
 def test_the_lines_nearest_to_a_moment_are_kept_and_errors_before_warnings() -> None:
-    lines = [LogLine(time_s, "warning", "a", "a.log", n, "") for n, time_s in enumerate((1.0, 5.0, 9.0, 9.5))]
-    error = LogLine(9.0, "error", "a", "a.log", 9, "")
+    lines = [
+        TimedLogLine(time_s, "warning", "a", "a.log", n, "") for n, time_s in enumerate((1.0, 5.0, 9.0, 9.5))
+    ]
+    error = TimedLogLine(9.0, "error", "a", "a.log", 9, "")
     lines.insert(3, error)
     assert near(lines, [9.0, 50.0], 1) == [error]
     assert near(lines, [9.0, 50.0], 2) == [error, lines[2]]

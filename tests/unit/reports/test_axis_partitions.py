@@ -15,11 +15,18 @@ from reports.run_tables import RunTables
 from tests.support.synthetic_store import write_table
 
 ZERO_MS = 1_795_255_200_000
-AT_S = range(0, 6)
+AT_S = range(6)
 
 
 def batch(tp: int, offset: int, at_s: float, **changes: Any) -> dict[str, Any]:
-    body = {"leader": True, "tp": tp, "base_offset": offset, "last_offset": offset, "count": 1, "producer_id": 7}
+    body = {
+        "leader": True,
+        "tp": tp,
+        "base_offset": offset,
+        "last_offset": offset,
+        "count": 1,
+        "producer_id": 7,
+    }
     body |= {"epoch": 0, "transactional": True, "control": False, "marker": None, "leader_epoch": 0}
     return body | {"max_timestamp_ms": ZERO_MS + round(at_s * 1000)} | changes
 
@@ -36,15 +43,15 @@ def write_log(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two inputs arrive at 1 and 2 s and the group passes both at 4 s. An output is open from 1.5 to 4 s."""
+    """Two inputs arrive at 1 and 2 s and the group passes both at 4.2 s. Outputs are open from 1.5 to 4.2 s."""
     topics = ["purchases", "invoices", "__consumer_offsets"]
     partitions = [{"tp": tp, "topic": topic, "partition": 0} for tp, topic in enumerate(topics)]
     write_table(tmp_path, "partitions", partitions)
     write_table(tmp_path, "stages", [{"stage": "shop", "group": "shop", "in_topic": "purchases"}])
     (tmp_path / "run.toml").write_text(tomli_w.dumps({"run": {"wall_ms_at_zero": ZERO_MS}}))
     inputs = [batch(0, 0, 1.0, transactional=False), batch(0, 1, 2.0, transactional=False)]
-    outputs = [batch(1, 0, 1.5), batch(1, 1, 2.5), marker(1, 2, 4.0)]
-    offsets = [batch(2, 0, 3.5), marker(2, 1, 4.0)]
+    outputs = [batch(1, 0, 1.5), batch(1, 1, 2.5), marker(1, 2, 4.2)]
+    offsets = [batch(2, 0, 3.5), marker(2, 1, 4.2)]
     write_log(tmp_path, "batches", [*inputs, *outputs, *offsets])
     position = {"log_tp": 2, "log_offset": 0, "group": "shop", "tp": 0, "committed": 2, "transactional": True}
     write_log(tmp_path, "offsets", [position | {"timestamp_ms": ZERO_MS + 3500}])
@@ -70,4 +77,4 @@ def test_a_value_holds_until_the_next_one_and_a_peak_within_an_interval_counts()
     time_ns = np.array([500, 4200, 4400, 9500], np.int64) * 1_000_000
     assert greatest(time_ns, np.array([3, 9, 1, 7]), range(0, 8, 2)).tolist() == [3, 3, 9, 1]
     assert greatest(time_ns, np.array([3, 9, 1, 7]), range(1, 3)).tolist() == [3, 3]
-    assert greatest(np.array([], np.int64), np.array([], np.int64), range(0, 2)).tolist() == [0, 0]
+    assert greatest(np.array([], np.int64), np.array([], np.int64), range(2)).tolist() == [0, 0]
