@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 @click.option(
     "--json", "as_json", is_flag=True, help="print the comparison as JSON; messages go to standard error"
 )
-@click.option("--html", metavar="FILE", help="write the comparison as a page, too")
-def command(a: str, b: str, as_json: bool, html: str | None) -> ExitStatus:
+@click.option("--out", metavar="FILE", help="write the comparison as a page, too")
+def command(a: str, b: str, as_json: bool, out: str | None) -> ExitStatus:
     """Show two stored runs, or two suites, next to each other.
 
     A and B are the folders of two runs, or of two suites. The tables show verdicts and anomalies, throughput and commit
@@ -38,7 +38,7 @@ def command(a: str, b: str, as_json: bool, html: str | None) -> ExitStatus:
     \b
     Example:
       fencepost compare store/shop/20261121T100000Z store/shop/20261122T100000Z
-      fencepost compare store/compare-kafka-3.9.2/latest store/compare-kafka-4.4.0/latest --html compared.html
+      fencepost compare store/compare-kafka-3.9.2/latest store/compare-kafka-4.4.0/latest --out compared.html
     """
     folders = [_folder(path) for path in (a, b)]
     if folders[0].resolve() == folders[1].resolve():
@@ -50,7 +50,7 @@ def command(a: str, b: str, as_json: bool, html: str | None) -> ExitStatus:
             f"{suite} is a suite and {run} is a run: name two runs, or two suites; the runs of the suite are in "
             f"{suite}/runs"
         )
-    page = None if html is None else _require_folder(Path(html))
+    page = None if out is None else _require_folder(Path(out))
 
     from reports.compare.comparison import compare
     from reports.compare.sides import read_run, read_suite
@@ -80,7 +80,7 @@ def _folder(path: str) -> Path:
 def _require_folder(page: Path) -> Path:
     """Return the path of the page. Raises `UsageError`, before anything is read, if it cannot be a file there."""
     if page.is_dir() or not page.parent.is_dir():
-        raise UsageError(f"--html {page} cannot be written: name a file in a folder that exists")
+        raise UsageError(f"--out {page} cannot be written: name a file in a folder that exists")
     return page
 
 

@@ -27,11 +27,11 @@ _COMPRESSION = 5  # half the time of 9, and a tenth more bytes
     "--format", "format_", default="perfetto", show_default=True, help="format of the trace: perfetto"
 )
 @click.option(
-    "--output",
+    "--out",
     metavar="FILE",
     help=f"the file to write, compressed with gzip; by default {DEFAULT_FILE} in the run",
 )
-def command(store: str, format_: str, output: str | None) -> ExitStatus:
+def command(store: str, format_: str, out: str | None) -> ExitStatus:
     """Write a stored run as a trace that https://ui.perfetto.dev opens, in the Trace Event Format.
 
     The trace has a track for each process, transactional id, partition, reader and fault, and for the requests that a
@@ -42,7 +42,7 @@ def command(store: str, format_: str, output: str | None) -> ExitStatus:
     \b
     Example:
       fencepost export store/latest
-      fencepost export store/latest --format perfetto --output run.json.gz
+      fencepost export store/latest --format perfetto --out run.json.gz
     """
     check_name("format", format_, FORMATS)
     folder = find_run(store)
@@ -53,14 +53,15 @@ def command(store: str, format_: str, output: str | None) -> ExitStatus:
     zero_ms = wall_ms_at_zero(folder)
     require_tables(folder)
     verdict = folder / "verdict.json"
-    path = Path(output) if output is not None else folder / DEFAULT_FILE
+    path = Path(out) if out is not None else folder / DEFAULT_FILE
     tables = RunTables(folder, zero_ms)
     summary = _write(path, tables, Verdict.load(verdict) if verdict.exists() else None)
-    print(f"{path} ({plural(summary.events, 'event')}, {size(path.stat().st_size)})")
+    print(f"{plural(summary.events, 'event')}, {size(path.stat().st_size)}")
     for name, lines in (("left out", summary.left_out), ("missing", summary.missing)):
         for line in lines:
             print(f"{name}: {printable(line, 400)}")
     print("open it in https://ui.perfetto.dev, which reads it in the browser and does not upload it")
+    print(path)
     return ExitStatus.VALID
 
 
@@ -79,5 +80,5 @@ def _write(path: Path, tables: "RunTables", verdict: Verdict | None) -> "TraceSu
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
-        raise UsageError(f"{path} cannot be written ({error.strerror}): name a file with --output") from error
+        raise UsageError(f"{path} cannot be written ({error.strerror}): name a file with --out") from error
     return summary

@@ -15,9 +15,7 @@ FOLDER = "reproducer"
 
 @click.command("reproducer", short_help="Make a folder from an invalid run, to attach to a bug report.")
 @click.argument("store", metavar="STORE")
-@click.option(
-    "--out", "--output", "out", metavar="FOLDER", help="the new folder  [default: STORE/reproducer]"
-)
+@click.option("--out", metavar="FOLDER", help="the new folder  [default: STORE/reproducer]")
 @click.option("--with-values", is_flag=True, help="show keys and values of records, instead of their digests")
 @click.option("--force", is_flag=True, help="also for a run whose verdict is unknown")
 def command(store: str, out: str | None, with_values: bool, force: bool) -> ExitStatus:

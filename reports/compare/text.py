@@ -59,7 +59,7 @@ def _table(table: ComparedTable) -> Iterator[str]:
     for row in rows:
         yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)).rstrip()
     if len(table.rows) > MOST_ROWS:
-        yield f"{plural(len(table.rows) - MOST_ROWS, 'more row')}: use --json or --html"
+        yield f"{plural(len(table.rows) - MOST_ROWS, 'more row')}: use --json or --out"
 
 
 def ratio_text(ratio: float | None) -> str:

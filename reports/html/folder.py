@@ -5,14 +5,13 @@ report shows the notes.
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from harness.common.errors import UnreadableInput
-from harness.common.secrets import redact_setting
 from harness.record.protocol_journal import JOURNAL
 from harness.results.run_metadata import RunMetadata
 from harness.results.wording import printable, size
@@ -70,16 +69,6 @@ def load(folder: Path) -> RunFiles:
         if not (folder / name).is_dir():
             contents.missing.append(f"the folder {name} does not exist")
     return contents
-
-
-def flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield settings as rows of dotted key and value, without secrets."""
-    for key, value in settings.items():
-        name = f"{prefix}{printable(str(key), 80)}"
-        if isinstance(value, Mapping) and value:
-            yield from flatten(value, f"{name}.")
-        else:
-            yield name, printable(redact_setting(key, value) if isinstance(value, str) else value, 400)
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ from reports.html.template import WIDTHS, Drawings, policy, template
 from reports.junit import junit
 from reports.liveness_text import describe_recovery, recovery_details
 from reports.run_tables import MOST_CHANGED_REQUESTS, RunTables
+from reports.settings import flatten, setting_text
 from reports.summary import causes_first
 from reports.timeline.load import load
 from reports.timeline.series import Series, by_second, into_buckets
@@ -314,7 +315,9 @@ def _settings(contents: folder.RunFiles) -> dict[str, list[tuple[str, str]]]:
         if name == "schedule":
             continue
         if isinstance(body, Mapping):
-            tables[words.printable(name, 60)] = list(folder.flatten(body))
+            tables[words.printable(name, 60)] = [
+                (words.printable(key, 80), setting_text(key, value)) for key, value in flatten(body)
+            ]
         else:
             tables.setdefault("", []).append((words.printable(name, 60), words.printable(body, 400)))
     return tables

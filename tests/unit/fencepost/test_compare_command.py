@@ -44,7 +44,7 @@ def test_two_suites_are_compared(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json_is_one_object_on_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
-    assert run_command_line(["compare", "store/valid", "store/invalid", "--json", "--html", "page.html"]) == 0
+    assert run_command_line(["compare", "store/valid", "store/invalid", "--json", "--out", "page.html"]) == 0
     output = capfd.readouterr()
     assert json.loads(output.out)["b"] == {"path": "store/invalid", "title": "shop", "runs": 1}
     assert output.err == "page     page.html\n"
@@ -64,7 +64,7 @@ def test_json_is_one_object_on_standard_output(capfd: pytest.CaptureFixture[str]
         (["store/valid", "store/latest"], "store/valid and store/latest are the same folder"),
         (["store/old", "store/../store/old"], "are the same folder"),
         (["store/valid", "store/unchecked"], "store/unchecked has no verdict yet: run `fencepost check"),
-        (["store/valid", "store/invalid", "--html", "absent/page.html"], "--html absent/page.html cannot be"),
+        (["store/valid", "store/invalid", "--out", "absent/page.html"], "--out absent/page.html cannot be"),
         (["store/valid"], "missing argument 'B'"),
     ],
 )
@@ -100,5 +100,5 @@ def test_a_damaged_file_is_named(path: str, text: str, capfd: pytest.CaptureFixt
 
 def test_a_page_that_cannot_be_written_is_a_failure(capfd: pytest.CaptureFixture[str]) -> None:
     Path("dangling").symlink_to("absent/page.html")
-    assert run_command_line(["compare", "store/valid", "store/invalid", "--html", "dangling"]) == 4
+    assert run_command_line(["compare", "store/valid", "store/invalid", "--out", "dangling"]) == 4
     assert "dangling could not be written: No such file or directory" in capfd.readouterr().err

@@ -541,10 +541,10 @@ def test_the_command_writes_a_compressed_file_and_says_what_is_left_out(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "out.json.gz"
-    assert run_command_line(["export", str(folder), "--format", "perfetto", "--output", str(path)]) == 0
+    assert run_command_line(["export", str(folder), "--format", "perfetto", "--out", str(path)]) == 0
     assert gzip.decompress(path.read_bytes()).startswith(b'{"traceEvents":[')
     out = capfd.readouterr().out
-    assert out.startswith(f"{path} (") and "https://ui.perfetto.dev" in out
+    assert out.splitlines()[-1] == str(path) and "https://ui.perfetto.dev" in out
     assert not list(tmp_path.glob("*.part"))
 
 
@@ -552,9 +552,9 @@ def test_the_command_writes_a_compressed_file_and_says_what_is_left_out(
     ("arguments", "words"),
     [
         (["--format", "svg"], 'there is no format "svg"'),
-        (["--output", "no-such-folder/trace.gz"], "cannot be written"),
-        (["--output", "."], "cannot be written (it is a folder)"),
-        (["--output", ""], "cannot be written"),
+        (["--out", "no-such-folder/trace.gz"], "cannot be written"),
+        (["--out", "."], "cannot be written (it is a folder)"),
+        (["--out", ""], "cannot be written"),
     ],
 )
 def test_a_wrong_argument_ends_with_one_sentence(
