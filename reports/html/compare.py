@@ -20,6 +20,6 @@ def draw(comparison: Comparison) -> str:
     return template("compare.html", filters).render(
         comparison=comparison,
         are_suites=comparison.a.kind is SideKind.SUITE,
-        policy=policy(style, ""),
+        policy=policy([style], []),
         style=Markup(style),
     )

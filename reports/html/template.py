@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,12 +38,12 @@ def template(name: str, filters: Mapping[str, Any]) -> Template:
     return environment.get_template(name)
 
 
-def policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
+def policy(styles: list[str], scripts: list[str]) -> str:
     """Return a content security policy. The page can load nothing, and no other inline style or script than these is
     used.
     """
 
-    def digests(texts: Sequence[str]) -> str:
+    def digests(texts: list[str]) -> str:
         hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
         return " ".join(f"'sha256-{digest}'" for digest in hashes) or "'none'"
 
