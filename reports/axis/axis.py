@@ -6,7 +6,7 @@ bars. The page draws the same run as SVG for readers without JavaScript (`report
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from reports.axis.log_lines import TimedLogLine, near, read_logs
 from reports.axis.pane import Line, Pane
 from reports.axis.partitions import partition_panes
 from reports.axis.subjects import ShownFinding, subjects
+from reports.known_secrets import known_secrets
 from reports.run_tables import RunTables
 from reports.timeline.model import Timeline
 from reports.timeline.notes import Notes
@@ -94,7 +95,10 @@ def time_axis(
     notes = Notes()
     named = subjects(examples)
     from_s, to_s = shown_span(timeline, seconds, faults)
-    logs, log_notes = read_logs(t.folder, t.wall_ms_at_zero) if t.wall_ms_at_zero is not None else ([], [])
+    options = t.settings.get("options")
+    secrets = known_secrets(t.folder, options if isinstance(options, Mapping) else {}, {})
+    start_ms = t.wall_ms_at_zero
+    logs, log_notes = read_logs(t.folder, start_ms, secrets) if start_ms is not None else ([], [])
     logs = [line for line in logs if from_s <= line.time_s <= to_s]
     shown = near(logs, _moments(faults, findings), MOST_LOG_LINES)
 

@@ -8,7 +8,7 @@ objects of JSON (kafkajs, slog, zap, pino). A time without a zone is local time 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,7 @@ import orjson
 
 from harness.common.secrets import redact_text
 from harness.results.wording import printable
+from reports.known_secrets import without_secrets
 
 Level = Literal["error", "warning"]
 MOST_BYTES = 32 << 20
@@ -55,7 +56,9 @@ class TimedLogLine:
     text: str  # without its time
 
 
-def read_logs(folder: Path, wall_ms_at_zero: float) -> tuple[list[TimedLogLine], list[str]]:
+def read_logs(
+    folder: Path, wall_ms_at_zero: float, secrets: frozenset[str] = frozenset()
+) -> tuple[list[TimedLogLine], list[str]]:
     """Return the warnings and errors in the order of their times, and notes about logs that were not read in full."""
     lines: list[TimedLogLine] = []
     notes: list[str] = []
@@ -73,7 +76,8 @@ def read_logs(folder: Path, wall_ms_at_zero: float) -> tuple[list[TimedLogLine],
                 f"{printable(name)}: only its first lines are on the time axis, because it is very long"
             )
         lines += found
-    return sorted(lines, key=lambda line: line.time_s), notes
+    cleaned = [replace(line, text=without_secrets(line.text, secrets)) for line in lines]
+    return sorted(cleaned, key=lambda line: line.time_s), notes
 
 
 def near(lines: Sequence[TimedLogLine], moments_s: Iterable[float], most: int) -> list[TimedLogLine]:

@@ -3,20 +3,17 @@
 import os
 import re
 import socket
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from getpass import getuser
 from pathlib import Path
 from typing import Any
 
-from harness.common.secrets import REDACTED, is_secret
+from reports.known_secrets import known_secrets, read_properties
 from reports.reproducer.cleaning import PATH, Cleaning
 from reports.run_tables import RunTables
 
 PATH_OPTIONS = ("store", "client-config", "java", "toxiproxy", "postgres", "pipeline")
-SHORTEST_SECRET = 6
-"""A shorter value is not searched for in other texts, because it would be found everywhere."""
 PLAIN_USERS = frozenset(
     {"root", "kafka", "user", "admin", "nobody", "runner", "ubuntu", "docker", "app", "node"}
 )
@@ -69,64 +66,10 @@ def cleaning_of(
         brokers=_brokers(options, properties),
         hosts={host for host in hosts if len(host) > 2} - PLAIN_HOSTS,
         users={user for user in users if len(user) > 1} - PLAIN_USERS,
-        secret_values={
-            value
-            for value in (
-                *(
-                    value
-                    for table in (*properties, client, machine.environment)
-                    for value in _secrets_in(table)
-                ),
-                *_values_of_environment(pipeline),
-            )
-            if len(value) >= SHORTEST_SECRET and value != REDACTED
-        },
+        secret_values=known_secrets(folder, options, machine.environment),
         names=_names(folder, settings),
         with_values=with_values,
     )
-
-
-def read_properties(file: Path) -> dict[str, str]:
-    """Return a Java properties file by name. A file that cannot be read has no properties."""
-    try:
-        lines = file.expanduser().read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return {}
-    pairs = (
-        line.partition("=") for line in lines if "=" in line and not line.lstrip().startswith(("#", "!"))
-    )
-    return {name.strip(): value.strip() for name, _, value in pairs}
-
-
-def _secrets_in(table: Mapping[str, str]) -> Iterator[str]:
-    """Yield the values of secrets, and the passwords in a JAAS configuration. A path is no secret (`PWD`)."""
-    for name, value in table.items():
-        if not is_secret(name) or value.startswith("/"):
-            continue
-        yield value
-        yield from re.findall(r"=\s*\"([^\"]+)\"", value)
-
-
-def _values_of_environment(pipeline: Path | None) -> Iterator[str]:
-    """Yield the values of the environment variables in a pipeline file, except those that only have placeholders."""
-    for stage in read_pipeline(pipeline).get("stage", ()) if pipeline else ():
-        env = stage.get("env", {}) if isinstance(stage, Mapping) else {}
-        for value in env.values() if isinstance(env, Mapping) else ():
-            if isinstance(value, str) and not is_placeholder(value):
-                yield value
-
-
-def is_placeholder(text: str) -> bool:
-    """Return whether a value in a pipeline file consists of placeholders only, such as `{bootstrap}`."""
-    return re.fullmatch(r"(?:\{[\w:.-]+\})+", text) is not None
-
-
-def read_pipeline(file: Path) -> dict[str, Any]:
-    """Return the content of a pipeline file. A file that cannot be read is empty."""
-    try:
-        return tomllib.loads(file.expanduser().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
 
 
 def _folders(

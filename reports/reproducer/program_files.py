@@ -11,8 +11,8 @@ import tomli_w
 
 from harness.common.secrets import REDACTED, is_secret, redact_setting
 from harness.results.wording import join_words
+from reports.known_secrets import is_placeholder, read_pipeline
 from reports.reproducer.cleaning import Cleaning
-from reports.reproducer.known_places import is_placeholder, read_pipeline
 
 _SOURCE = re.compile(r"\.(?:c|cc|cpp|cs|go|h|hpp|java|[cm]?js|kt|[cm]?ts|py|rb|rs|scala|sh|swift)")
 MANIFESTS = frozenset({"package.json", "go.mod", "go.sum", "Cargo.toml", "requirements.txt"})

@@ -141,15 +141,9 @@ def _run_it(parts: ReadmeParts) -> Iterator[str]:
 
 
 def _packages(parts: ReadmeParts) -> Iterator[str]:
-    extras = []
-    if parts.options.get("cluster") == "docker":
-        extras.append("docker")
-    if str(parts.options.get("client", "")).startswith("java"):
-        extras.append("java")
-    if "postgres" in parts.versions:
-        extras.append("postgres")
+    """Yield what pip installs. All extras, so that nobody needs to know which of them the run uses."""
     pin = f"=={parts.versions['fencepost']}" if "fencepost" in parts.versions else ""
-    yield f"fencepost[{','.join(extras)}]{pin}" if extras else f"fencepost{pin}"
+    yield f"fencepost[all]{pin}"
     if "confluent-kafka" in parts.versions:
         yield f"confluent-kafka=={parts.versions['confluent-kafka']}"
 

@@ -100,7 +100,7 @@ def test_the_readme_has_the_smallest_finding_and_how_to_run_it(run: ReproducedRu
         "The smallest finding: the content of the record at x/0 offset 0 is not what input a/0 offset 0"
         in text
     )
-    assert ".venv/bin/pip install fencepost==0.1.0 confluent-kafka==2.9.0\nnpm install\n" in text
+    assert ".venv/bin/pip install 'fencepost[all]==0.1.0' confluent-kafka==2.9.0\nnpm install\n" in text
     assert (
         ".venv/bin/fencepost replay . --set broker.ssl.keystore.password=VALUE --set broker.log.dir=VALUE "
         "--set bootstrap=VALUE --set client-config=VALUE\n"
