@@ -96,6 +96,7 @@
 
   function readHash() {
     const match = /^#t=([\d.]+)-([\d.]+)$/.exec(location.hash);
+    if (location.hash) clearTimeout(hashTimer); // a link to another place was followed
     if (!match || !(Number(match[1]) < Number(match[2]))) return;
     show(Number(match[1]), Number(match[2]), { keepHash: true });
     byId("axis").scrollIntoView();
