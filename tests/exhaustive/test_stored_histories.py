@@ -18,7 +18,9 @@ from tests.planted.families import FAMILIES, Small
 from tests.planted.plants import PlantedRun
 
 LARGER, PLANTED, WITHOUT_LOGS = range(20), range(100), range(60)
-ANOMALIES = [name for checker in STORE_CHECKERS for name in checker.anomalies]
+FOUND_LATER = "stalled"
+"""The one anomaly without a query: `fencepost.checks.recovery` finds it when the verdict is made."""
+ANOMALIES = [name for checker in STORE_CHECKERS for name in checker.anomalies if name != FOUND_LATER]
 
 
 @pytest.fixture(scope="module")
