@@ -103,7 +103,7 @@ class Evidence:
 
     @cached_property
     def lag(self) -> Lag:
-        """What is between the committed offsets of the groups and the ends of the logs."""
+        """The lag of the groups: which log entries follow their committed offsets."""
         from reports.lag import measure_lag
         from reports.run_tables import RunTables
 

@@ -33,7 +33,7 @@ def command(a: str, b: str, as_json: bool, out: str | None) -> ExitStatus:
 
     The command compares and decides nothing.
 
-    Exit status: 0 whatever the verdicts are, 2 wrong usage or input that cannot be read, 4 failure.
+    Exit status: 0, also for invalid runs, 2 wrong usage or input that cannot be read, 4 failure.
 
     \b
     Example:

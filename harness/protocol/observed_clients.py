@@ -20,8 +20,10 @@ class ObservedClients:
     transactional_ids: Mapping[str, int] = field(default_factory=dict)
     """By id: the time of its last request, in nanoseconds on the monotonic clock of the proxy."""
     members: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by group: the ids of its members
-    without_generation: bool = False
-    """Whether a TxnOffsetCommit had no generation. The group then accepts the offsets of any client (KIP-447)."""
+    without_generation: bool | None = None
+    """Whether a TxnOffsetCommit had no generation. Without one, a group accepts offsets of a client that is no member
+    (KIP-447). None: no TxnOffsetCommit was decoded.
+    """
 
 
 @dataclass
@@ -33,7 +35,7 @@ class LinkClients:
     versions: dict[str, set[int]] = field(default_factory=dict)
     transactional_ids: dict[str, int] = field(default_factory=dict)
     members: dict[str, set[str]] = field(default_factory=dict)
-    without_generation: bool = False
+    without_generation: bool | None = None
 
     def note(self, request: RequestRecord, body: Message) -> None:
         """Take notice of a request. The body is empty if the request is not decoded."""
@@ -50,7 +52,8 @@ class LinkClients:
             self.members.setdefault(body["GroupId"], set()).add(member)
         if request.api == "TxnOffsetCommit" and body:
             generations = [value for key, value in body.items() if key.startswith("GenerationId")]
-            self.without_generation |= all(generation < 0 for generation in generations)
+            own = all(generation < 0 for generation in generations)
+            self.without_generation = own or bool(self.without_generation)
 
 
 def describe(links: Iterable[LinkClients]) -> ObservedClients:
@@ -60,9 +63,10 @@ def describe(links: Iterable[LinkClients]) -> ObservedClients:
     versions: dict[str, set[int]] = {}
     transactional_ids: dict[str, int] = {}
     members: dict[str, set[str]] = {}
-    without_generation = False
+    generations_missing: list[bool] = []
     for link in links:
-        without_generation |= link.without_generation
+        if link.without_generation is not None:
+            generations_missing.append(link.without_generation)
         client_ids |= link.client_ids
         software |= link.software
         for api, used in link.versions.items():
@@ -77,5 +81,5 @@ def describe(links: Iterable[LinkClients]) -> ObservedClients:
         {api: tuple(sorted(used)) for api, used in sorted(versions.items())},
         transactional_ids,
         {group: tuple(sorted(ids)) for group, ids in sorted(members.items())},
-        without_generation,
+        any(generations_missing) if generations_missing else None,
     )

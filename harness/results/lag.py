@@ -71,7 +71,7 @@ def _several(words: str) -> str:
 
 @dataclass(frozen=True)
 class PartitionLag:
-    """What is between the committed offset of a group in a partition and the end of the log."""
+    """The lag of a group in one partition: the log entries from its committed offset to the log end."""
 
     stage: str
     group: str | None  # None: the stage has no group
@@ -90,7 +90,7 @@ class PartitionLag:
 
     @property
     def between(self) -> str:
-        """What is between them, in words."""
+        """The log entries from the committed offset to the log end, in words."""
         words = f"not known: {self.not_known}" if self.entries is None else self.entries.words
         if self.pending is None:
             return words

@@ -30,11 +30,11 @@ class RunPhase:
 
 @dataclass(frozen=True)
 class ProgramClient:
-    """What the requests of an instance of a custom pipeline say about it."""
+    """An instance of a custom pipeline, as the protocol proxy saw it in the requests of the instance."""
 
     transactional_ids: Sequence[str]
-    without_generation: bool
-    """Whether it sent offsets without the generation of its consumer. The group then accepts those of any client."""
+    without_generation: bool | None
+    """Whether it sent offsets without the generation of its consumer. None: no request with offsets was seen."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ FINDING, DOES_NOT_DECIDE, PHASE = "finding", "finding that does not decide", "ph
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """What the axis shows. Times of panes are seconds, and those of bars milliseconds, since the start of the run."""
+    """The data of the axis. Times count from the start of the run: in seconds for panes, in milliseconds for bars."""
 
     from_s: float
     to_s: float
@@ -232,5 +232,5 @@ def _moments(faults: Sequence[FaultReport], findings: Sequence[ShownFinding]) ->
 
 
 def embed(data: object) -> str:
-    """Return data as JSON that can stand in a `script` element of HTML, whatever texts it contains."""
+    """Return data as JSON for a `script` element of HTML. No text in the data can end the element."""
     return json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

@@ -1,4 +1,4 @@
-"""What the findings of a verdict name, and when they happened."""
+"""The transactional ids and partitions that findings name, and the times of the findings."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -7,6 +7,7 @@ the last fault before it.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from harness.model.vocabulary import Outcome
 from harness.record.protocol_journal import ChangedRequest
 from harness.results.example import Example
 from harness.results.verdict import FaultReport
@@ -71,10 +72,27 @@ def _late_request(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> Fou
             kept = request.delivered_ns is not None and each.reason
             if not kept or attempt.begin_ns is None or not attempt.lasts_at(request.delivered_ns):
                 continue
+            if request.errors if request.broker_errors is None else request.broker_errors:
+                continue  # the broker refused it, so it had no effect
             if request.seen_ns < attempt.begin_ns:
                 return _late_for(evidence, attempt, each)
-            if request.api == "Produce":
+            decided_ns = _decision(evidence, attempt)
+            if (
+                request.api == "Produce"
+                and decided_ns is not None
+                and decided_ns <= (request.delivered_ns or 0)
+            ):
                 return _behind_the_end(evidence, attempt, each)
+    return None
+
+
+def _decision(evidence: FindingEvidence, attempt: Attempt) -> int | None:
+    """Return when the coordinator decided to end the attempt's transaction. None: it did not, or it is not known."""
+    for row in evidence.states:
+        if row["transactional_id"] == attempt.transactional_id and str(row["state"]).startswith("Prepare"):
+            at_ns = evidence.t.at_ns(row["update_ms"])
+            if attempt.lasts_at(at_ns):
+                return at_ns
     return None
 
 
@@ -84,10 +102,10 @@ def _late_for(evidence: FindingEvidence, attempt: Attempt, late: ChangedRequest)
     held = seconds((request.delivered_ns - request.seen_ns) / 1e9)
     arrived = at(request.delivered_ns)
     sentences = [
-        f"{late.title} belongs to the transaction before {attempt.words}.",
+        f"{late.title} belongs to an earlier transaction than {attempt.words}.",
         f"It was {late.action} for {held}, and arrived at {arrived} in {attempt.words}: {_answered(late)}.",
     ]
-    before, after = (_epoch(evidence, attempt, at) for at in (request.seen_ns, request.delivered_ns))
+    before, after = (_epoch(evidence, attempt, each) for each in (request.seen_ns, request.delivered_ns))
     if before is not None and before == after:
         sentences.append(
             f"The producer epoch should have stopped it, but it was {after} in both transactions: nothing in the"
@@ -104,7 +122,7 @@ def _behind_the_end(evidence: FindingEvidence, attempt: Attempt, late: ChangedRe
     held = seconds((request.delivered_ns - request.seen_ns) / 1e9)
     sentence = (
         f"{late.title} was {late.action} for {held}, and arrived at {at(request.delivered_ns)}, when its "
-        f"transaction {attempt.words} was about to end or had ended: {_answered(late)}."
+        f"coordinator had decided to end {attempt.words}: {_answered(late)}."
     )
     stop = (
         "The brokers should have verified that a transaction was open for it (KIP-890, "
@@ -116,7 +134,7 @@ def _behind_the_end(evidence: FindingEvidence, attempt: Attempt, late: ChangedRe
 def _answered(late: ChangedRequest) -> str:
     if late.answered_ns is None:
         return "the broker gave no answer"
-    return "the broker accepted it" if late.answer == "NONE" else f"the broker answered with {late.answer}"
+    return "the broker accepted it"
 
 
 def _changed_response(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
@@ -155,9 +173,16 @@ def _unmarked(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCa
         for tp, offset in attempt.records:
             batch = evidence.batch((tp, offset))
             marker_ns = None if batch is None else evidence.t.at_ns(batch["marker_ms"])
-            if batch is not None and (marker_ns is None or marker_ns > next_ns + TICK_NS):
+            late = marker_ns is None or marker_ns > next_ns + TICK_NS
+            if batch is not None and late and not _has_marker(evidence, attempt, batch, next_ns):
                 return _without_marker(evidence, attempt, tp, completed_ns, marker_ns)
     return None
+
+
+def _has_marker(evidence: FindingEvidence, attempt: Attempt, batch: Row, next_ns: int) -> bool:
+    """Return whether the partition of a batch has a marker for the attempt: then the batch came behind it."""
+    times_ns = evidence.markers_ns(batch["tp"], batch["producer_id"])
+    return any((attempt.begin_ns or 0) - TICK_NS <= marker_ns <= next_ns + TICK_NS for marker_ns in times_ns)
 
 
 def _completion(evidence: FindingEvidence, attempt: Attempt) -> tuple[int | None, int | None]:
@@ -208,13 +233,17 @@ def _without_marker(
 # A process that was paused or died
 
 
-def _zombie(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
-    """A process was paused in an attempt, and continued afterwards."""
+def _faults_of_processes(evidence: FindingEvidence, kind: str) -> Iterator[tuple[int, FaultReport, str, int]]:
+    """Yield the number, the process and the time of each fault of a kind (`pause`, `kill`) of a process."""
     for number, fault in enumerate(evidence.faults, 1):
         worker = fault.details.get("worker", "")
-        if not fault.acted or not fault.fault.startswith("pause") or not worker:
-            continue
-        start_ns = round(fault.start_s * 1e9)
+        if fault.acted and fault.fault.startswith(kind) and worker:
+            yield number, fault, worker, round(fault.start_s * 1e9)
+
+
+def _zombie(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
+    """A process was paused in an attempt, and continued afterwards."""
+    for number, fault, worker, start_ns in _faults_of_processes(evidence, "pause"):
         for attempt in attempts:
             if is_process(worker, attempt.process) and attempt.lasts_at(start_ns):
                 others = [other for other in attempts if other.process != attempt.process]
@@ -257,7 +286,8 @@ def _not_stopped(evidence: FindingEvidence, attempt: Attempt, others: Sequence[A
     if own is None:
         yield "It used no transaction, so nothing could stop its outputs."
         return
-    if others and all(other.transactional_id != own for other in others):
+    committed = attempt.outcome == Outcome.OK.value
+    if committed and others and all(other.transactional_id != own for other in others):
         epoch = f" {attempt.producer[1]}" if attempt.producer else ""
         ids = join_words(sorted({other.transactional_id for other in others if other.transactional_id}))
         yield (
@@ -265,12 +295,13 @@ def _not_stopped(evidence: FindingEvidence, attempt: Attempt, others: Sequence[A
             f"transactional id, and {ids or 'the others'} is another one."
         )
     client = evidence.t.metadata.program_clients.get(attempt.process)
-    if client is not None and client.without_generation:
+    without_generation = None if client is None else client.without_generation
+    if without_generation:
         yield (
             "It sent its offsets without the generation of its consumer. So the group could not see that they came"
             " from a member that it had removed (KIP-447)."
         )
-    elif client is not None:
+    elif without_generation is not None:
         yield "It sent its offsets with the generation of its consumer."
     elif evidence.timeline.by_logs:
         yield "Whether it sent its offsets with the generation of its consumer is not known."
@@ -278,11 +309,7 @@ def _not_stopped(evidence: FindingEvidence, attempt: Attempt, others: Sequence[A
 
 def _death(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
     """A process was killed in an attempt."""
-    for number, fault in enumerate(evidence.faults, 1):
-        worker = fault.details.get("worker", "")
-        if not fault.acted or not fault.fault.startswith("kill") or not worker:
-            continue
-        start_ns = round(fault.start_s * 1e9)
+    for number, fault, worker, start_ns in _faults_of_processes(evidence, "kill"):
         for attempt in attempts:
             if is_process(worker, attempt.process) and (
                 attempt.lasts_at(start_ns) or _just_before(attempt, start_ns)

@@ -72,6 +72,12 @@ class FindingEvidence:
         """Return the batch that holds a record, with the marker that decides it; None: the log is not stored."""
         return self._batches.get(position)
 
+    def markers_ns(self, tp: int, producer_id: int) -> list[int]:
+        """Return when the markers of a producer were written to a partition."""
+        rows = self.t.rows("batches", tp=[tp], producer_id=[producer_id], leader=[True], control=[True])
+        times_ns = (self.t.at_ns(row["max_timestamp_ms"]) for row in rows)
+        return [time_ns for time_ns in times_ns if time_ns is not None]
+
     @cached_property
     def states(self) -> list[dict[str, Any]]:
         """The states in the transaction log, in the order of the log; empty if it is not stored."""

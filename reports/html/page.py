@@ -10,9 +10,10 @@ of the time axis is in the page as JSON, in a `script` element that no browser e
 import logging
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -93,21 +94,10 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         findings=list(_shown_findings(anomalies)),
         changed=changed,
     )
+    notes = (trouble, unread_stories, unread, unplaced)
     styles = [(_HERE / name).read_text() for name in STYLES]
     scripts = [(_HERE / name).read_text() for name in SCRIPTS]
-    filters = {
-        "show": lambda value, limit=words.LIMIT: redact_text(words.printable(value, limit)),
-        "number": _number,
-        "seconds": words.seconds,
-        "label": lambda label: words.printable(label.replace("_", " "), 60),
-        "moment": partial(_moment, wall_ms=tables.wall_ms_at_zero),
-        "clock": _clock,
-        "since": lambda time_ns: f"{time_ns / 1e9:,.3f} s",
-        "window": window,
-        "recovery": describe_recovery,
-        "recovery_details": recovery_details,
-    }
-    return template("report.html", filters).render(
+    return template("report.html", _filters(tables.wall_ms_at_zero)).render(
         verdict=verdict,
         word={True: "valid", False: "invalid", "unknown": "unknown"}[verdict.valid.json],
         policy=policy(styles, scripts),
@@ -149,20 +139,24 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         requests=list(requests.rows(verdict.requests)),
         command=_command(verdict, contents),
         enclosed=folder.files_to_enclose(folder_path, len(verdict.line().encode()) + 1),
-        missing=list(
-            dict.fromkeys(
-                [
-                    *contents.missing,
-                    *timeline.missing,
-                    *trouble,
-                    *unread_stories,
-                    *unread,
-                    *unplaced,
-                    *axis.missing,
-                ]
-            )
-        ),
+        missing=list(dict.fromkeys(chain(contents.missing, timeline.missing, *notes, axis.missing))),
     )
+
+
+def _filters(wall_ms: float | None) -> dict[str, Callable[..., Any]]:
+    """Return the filters of the template. `wall_ms` is the wall clock at the start of the run; None: not known."""
+    return {
+        "show": lambda value, limit=words.LIMIT: redact_text(words.printable(value, limit)),
+        "number": _number,
+        "seconds": words.seconds,
+        "label": lambda label: words.printable(label.replace("_", " "), 60),
+        "moment": partial(_moment, wall_ms=wall_ms),
+        "clock": _clock,
+        "since": lambda time_ns: f"{time_ns / 1e9:,.3f} s",
+        "window": window,
+        "recovery": describe_recovery,
+        "recovery_details": recovery_details,
+    }
 
 
 def _read_spans(tables: RunTables, shown: Sequence[Example]) -> tuple[list[Span | None], list[str]]:

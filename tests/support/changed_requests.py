@@ -1,6 +1,7 @@
 """A small journal of the protocol proxy, as a run leaves it, with requests that rules changed."""
 
 from pathlib import Path
+from typing import Any
 
 from harness.protocol.journal import ProxyJournal
 from harness.record.protocol_journal import JOURNAL, RequestRecord, RuleEvent
@@ -16,19 +17,17 @@ def at(time_s: float) -> int:
 
 def end_txn(number: int, at_s: float, *, transactional_id: str = "shop-2", **facts: object) -> RequestRecord:
     """Return an EndTxn request that asks for an abort."""
+    defaults: dict[str, Any] = {"api": "EndTxn", "version": 1, "asked": "abort"}
     return RequestRecord(
         number=number,
         connection=1,
         link="client:w0->2",
-        api="EndTxn",
-        version=1,
         correlation=40 + number,
         client_id="rdkafka",
         bytes=50,
         seen_ns=at(at_s),
         transactional_ids=(transactional_id,),
-        asked="abort",
-        **facts,  # type: ignore[arg-type]
+        **defaults | facts,
     )
 
 
@@ -46,14 +45,17 @@ def write_held(journal: ProxyJournal, request: RequestRecord, delivered_s: float
     note("answered", at(answered_s))
 
 
-def write_held_requests(folder: Path, *transactional_ids: str, sent_s: float = 3.214, first: int = 1) -> None:
+def write_held_requests(
+    folder: Path, *transactional_ids: str, sent_s: float = 3.214, first: int = 1, **facts: object
+) -> None:
     """Write a journal in which an EndTxn of each id is held, delivered 1.2 s later, and answered 6 ms after that.
 
-    If the journal exists, the requests are added to it. They are numbered from `first`.
+    If the journal exists, the requests are added to it. They are numbered from `first`. `facts` replace those of the
+    request.
     """
     journal = ProxyJournal(folder / JOURNAL)
     for number, transactional_id in enumerate(transactional_ids, first):
-        request = end_txn(number, sent_s, transactional_id=transactional_id)
+        request = end_txn(number, sent_s, transactional_id=transactional_id, **facts)
         write_held(journal, request, sent_s + 1.2, sent_s + 1.206)
     journal.flush()
     plan = folder / "run.toml"

@@ -87,3 +87,10 @@ def test_offsets_of_a_version_that_has_no_generation_are_without_one(
     body = {"TransactionalId": "x", "GroupId": "g", "ProducerId": 7, "ProducerEpoch": 0, "Topics": []}
     link.send(link.request("TxnOffsetCommit", 2, 1, body))
     assert observed(proxy, link).without_generation
+
+
+def test_without_a_request_with_offsets_the_generation_is_not_known(
+    proxy: ProxyUnderTest, link: LinkUnderTest
+) -> None:
+    link.send(link.end_txn(1))
+    assert observed(proxy, link).without_generation is None

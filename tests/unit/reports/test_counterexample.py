@@ -1,6 +1,6 @@
 """The counter-examples of small runs: who sent what to whom, in order, and the cause in words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,13 +47,14 @@ def told(
     held: Sequence[str] = (),
     sent_s: float = 0.0,
     keep_assignments: bool = False,
+    request: Mapping[str, Any] | None = None,
 ) -> list[Story]:
     history.alter("assignments", lambda row: row if keep_assignments else None)
     write_store(folder, [(1, history)], log=True)
     RunMetadata(faults=faults, program_clients=clients or {}).save(folder / "metadata.json")
     (folder / "run.toml").write_text(plan)
     if held:
-        write_held_requests(folder, *held, sent_s=sent_s)
+        write_held_requests(folder, *held, sent_s=sent_s, **(request or {}))
     t = RunTables(folder, WALL_MS)
     findings = AnomalyFindings(len(examples), [Example.from_json(example) for example in examples])
     return tell(t, load(t), [("reprocessed-input", findings)], faults, t.protocol)
@@ -182,7 +183,7 @@ def test_a_late_request_is_the_cause_if_it_arrived_in_the_next_transaction(tmp_p
     (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")}, held=["id-1"], sent_s=0.5)
     assert story.cause.key == "late EndTxn by late-end-txn"
     assert story.cause.sentences == [
-        "EndTxn(abort) 41 of id-1 belongs to the transaction before w:0.",
+        "EndTxn(abort) 41 of id-1 belongs to an earlier transaction than w:0.",
         "It was held by late-end-txn for 1.2 s, and arrived at 1.700 s in w:0: the broker accepted it.",
     ]
     drawn = messages(story)
@@ -332,3 +333,51 @@ def test_a_message_that_is_missing_or_comes_too_early_is_found() -> None:
     assert first_missing(["a: x", "b: y", "c: z"], ("x", "z")) is None
     assert first_missing(["a: x", "c: z"], ("x", "y", "z")) == "y"
     assert first_missing(["c: z", "a: x"], ("x", "z")) == "z"
+
+
+def test_a_late_request_that_the_broker_refused_is_not_the_cause(tmp_path: Path) -> None:
+    history = History()
+    history.feed(1)
+    history.clock = 1_000_000_000
+    history.transact(0, fate="abort", transactional_id="id-1", return_ns=3_000_000_000)
+    refused = {"errors": ("INVALID_PRODUCER_EPOCH",)}
+    example = {"record": record(0, "w:0:0")}
+    (story,) = told(tmp_path, history, example, held=["id-1"], sent_s=0.5, request=refused)
+    assert not story.cause.key.startswith("late EndTxn")
+
+
+@pytest.mark.parametrize(("decided_s", "late"), [(1.2, True), (2.5, False)])
+def test_records_are_late_only_if_their_transaction_was_already_being_ended(
+    decided_s: float, late: bool, tmp_path: Path
+) -> None:
+    """The Produce request is sent at 1.1 s, in its transaction, and delivered at 2.3 s."""
+    history = History()
+    history.feed(1)
+    history.clock = 1_000_000_000
+    history.transact(0, fate="abort", transactional_id="id-1", return_ns=3_000_000_000)
+    decided = {"update_ms": int(WALL_MS + decided_s * 1000)}
+    history.alter("transactions", lambda row: row | decided if row["state"].startswith("Prepare") else row)
+    produce = {"api": "Produce", "asked": None}
+    example = {"record": record(0, "w:0:0")}
+    (story,) = told(tmp_path, history, example, held=["id-1"], sent_s=1.1, request=produce)
+    assert story.cause.key.startswith("late Produce") is late
+
+
+def test_records_behind_their_marker_do_not_lack_one(tmp_path: Path) -> None:
+    history = without_marker()
+    first = {"marker": "commit", "pid": 1, "epoch": 0, "ms": int(WALL_MS) + 5}
+    history.entries["x"].insert(0, first)
+    (story,) = told(tmp_path, history, {"record": record(1, "w:0:0")})
+    assert story.cause.key != "no marker"
+
+
+def test_a_generation_that_no_request_shows_is_not_known(tmp_path: Path) -> None:
+    history, example = twice()
+    history.alter("stages", lambda row: row | {"journaled": False})
+    clients = {"bill-3.0": ProgramClient(["id-1"], None), "bill-1.0": ProgramClient(["id-2"], None)}
+    fault = replace(PAUSE, fault="pause-instance", start_s=0.005, end_s=0.02, details={"worker": "bill-3.0"})
+    (story,) = told(tmp_path, history, example, faults=[fault], plan=PROGRAM, clients=clients)
+    assert (
+        story.cause.sentences[-1]
+        == "Whether it sent its offsets with the generation of its consumer is not known."
+    )
