@@ -8,6 +8,7 @@ from harness.common.errors import UsageError
 from harness.common.names import check_name
 from harness.model.pipeline import PipelineSpec
 from harness.model.vocabulary import STEPS_WITH_INPUT, WorkerStep
+from harness.protocol.rule_checks import require_api
 
 if TYPE_CHECKING:
     from harness.runner.nemesis import Nemesis
@@ -25,6 +26,7 @@ def require_known_fault(text: str, faults: "Mapping[str, Nemesis]") -> None:
     if name in faults and (choices := faults[name].api_aim):
         if step.count(":") >= len(choices):
             raise UsageError(f"{name} can be aimed as {name}@{':'.join(choices).upper()}, not at {step}")
+        require_api(step.partition(":")[0])
         return
     states = sorted(faults[name].states) if name in faults else []
     check_name("step", step.rpartition(":")[2], [*(known.value for known in WorkerStep), *states])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fencepost import registry
 from fencepost.aims import aim, expand_names
 from fencepost.runs.programs import programs_of
-from fencepost.runs.protocol_rules import decoded_links, planned_rules, require_sent
+from fencepost.runs.protocol_rules import decoded_links, planned_rules, require_known_names, require_sent
 from fencepost.runs.shapes import apply_options, draw_churn, txn_timeout_ms
 from harness.clients.interface import SESSION_TIMEOUT_MS
 from harness.cluster import Ability
@@ -147,6 +147,12 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
     churn = draw_churn(options, spec, schedule.planned_faults)
     faults = (*schedule.planned_faults, *planned_rules(options))
     require_sent(options, spec, faults)
+    if options.rule:
+        tag = tag_for(options)
+        pipeline = pipeline_spec(options, workload, tag).with_workers(
+            joining_workers(churn), shared=policy_of(options.defect).shared_id
+        )
+        require_known_names(options, pipeline, faults, tag)
     return replace(
         schedule, planned_faults=tuple(sorted(faults, key=lambda fault: fault.start_s)), churn=churn
     )

@@ -4,6 +4,7 @@ Rules are planned from `--rule`, and refused before the run if they can never ac
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from fencepost import registry
@@ -11,17 +12,19 @@ from harness.clients.requests_sent import BROKER, Sender, why_never_sent
 from harness.cluster import Ability, Need, describe_needs
 from harness.cluster.kinds.registry import CLUSTERS, abilities_of
 from harness.common.errors import UsageError
+from harness.common.names import on_one_line
 from harness.environment.kafka_versions import kafka_version
 from harness.model.pipeline import PipelineSpec
 from harness.network import ApplyRule
 from harness.protocol.rule_checks import require_possible
 from harness.protocol.rule_options import parse_rule, rule_of
-from harness.protocol.rules import Selector
+from harness.protocol.rules import Action, Selector
 from harness.protocol.schemas import Schemas
 from harness.runner.nemesis import Nemesis, PlannedFault, Target
 from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
 from nemeses.effects.rules import LINKS
+from workloads.defects.registry import policy_of
 
 if TYPE_CHECKING:
     from harness.environment.kafka import KafkaDistribution
@@ -49,6 +52,12 @@ def planned_rules(options: Options) -> list[PlannedFault]:
                 "write a smaller start_s, or choose a longer --time-limit"
             )
         hold_s = spec.hold_s if spec.hold_s is not None else options.time_limit_s - spec.start_s
+        after_s, action = spec.rule.release.after_s, spec.rule.action
+        if after_s is not None and after_s >= hold_s and action is not Action.SWAP:
+            raise UsageError(
+                f"a rule: release.after_s is {after_s:g}, but the rule is in force for {hold_s:g} s, and its heal "
+                "delivers what it keeps: write a smaller release.after_s, or a larger hold_s or --time-limit"
+            )
         own = {name: value for name, value in parameters.items() if name not in ("start_s", "hold_s")}
         if "probability" in own:
             own.setdefault("seed", options.seed or 0)
@@ -112,6 +121,36 @@ def require_sent(options: Options, pipeline: PipelineSpec, faults: Collection[Pl
             reasons = [why_never_sent(api, sender) for api in selector.apis]
             if all(reasons):
                 raise UsageError(f"{fault.fault} would never act, because {reasons[0]}")
+
+
+def require_known_names(
+    options: Options, pipeline: PipelineSpec, faults: Collection[PlannedFault], tag: str
+) -> None:
+    """Raise `UsageError` if a rule is for a transactional id or a group that no stage of a workload has.
+
+    The names of a user's own program are not known, and a defect may change transactional ids, so nothing is refused
+    for these. `tag` is one with which the names of the pipeline begin; empty: they have none.
+    """
+    if not pipeline.journaled:
+        return
+    known = {"group": {stage.group for stage in pipeline.stages if stage.group is not None}}
+    if policy_of(options.defect).stable_id:
+        known["transactional_id"] = {
+            own for stage in pipeline.stages for own in stage.transactional_ids.values()
+        }
+    for fault in faults:
+        if fault.fault != "rule":
+            continue
+        select = rule_of(fault.parameters).rule.select
+        for key, names in known.items():
+            pattern = getattr(select, key)
+            if pattern is None or any(fnmatchcase(name, pattern) for name in names):
+                continue
+            shown = sorted(name.replace(f"{tag}-", "*") if tag else name for name in names)
+            instead = f"write one of {', '.join(shown[:12])}" if shown else f"leave out {key}"
+            raise UsageError(
+                f'a rule: {key} is "{on_one_line(pattern)}", and no stage of {pipeline.name} has such a name: {instead}'
+            )
 
 
 def _awaited(fault: PlannedFault, nemeses: Mapping[str, Nemesis]) -> Iterator[Selector]:

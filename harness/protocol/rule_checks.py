@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
+from harness.clients.requests_sent import APIS, SENT_IN_RUNS
 from harness.common.errors import UsageError
 from harness.common.names import on_one_line
 from harness.protocol.errors import error_codes
@@ -44,6 +45,12 @@ def require_possible(rule: ProtocolRule, schemas: Schemas, subject: str = "a rul
         raise UsageError(f"{subject}: {error}") from None
 
 
+def require_api(name: str) -> None:
+    """Raise `UsageError` if no version of Kafka has an API with this name."""
+    if name not in APIS:
+        raise unknown_name(name, "there is no API", SENT_IN_RUNS)
+
+
 def require_possible_error(api: str, name: str) -> None:
     """Raise `UsageError` if a broker never answers an API with an error."""
     if name not in error_codes():
@@ -56,16 +63,20 @@ def require_possible_error(api: str, name: str) -> None:
 
 
 def unknown_name(text: str, beginning: str, known: Iterable[str]) -> UsageError:
-    """Return the error for a name that does not exist. It suggests the nearest, or some of the known names.
+    """Return the error for a name that does not exist. It suggests the nearest in any case, or some of the known names.
 
     Args:
         beginning: The begin of the sentence: "there is no error".
     """
-    names = list(known)
-    near = get_close_matches(text, names, 1, 0.5)
+    names = {name.lower(): name for name in known}
+    near = get_close_matches(text.lower(), names, 1, 0.5)
     return UsageError(
         f'{beginning} "{on_one_line(text)}"'
-        + (f"; did you mean {near[0]}?" if near else f"; write one of {', '.join(sorted(names)[:12])}, ...")
+        + (
+            f"; did you mean {names[near[0]]}?"
+            if near
+            else f"; write one of {', '.join(sorted(names.values())[:12])}, ..."
+        )
     )
 
 

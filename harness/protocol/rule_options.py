@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.common.errors import UsageError
 from harness.common.names import on_one_line
-from harness.protocol.rule_checks import require_possible_error, unknown_name
+from harness.protocol.rule_checks import require_api, require_possible_error, unknown_name
 from harness.protocol.rules import (
     KEEPING,
     Action,
@@ -149,6 +149,8 @@ class _RuleMaker:
 
     def make(self, name: str) -> RuleSpec:
         table = self._table
+        for api in self._apis():
+            require_api(api)
         for key in table:
             if key not in _KEYS and not key.startswith(("fields.", "set.")):
                 raise unknown_name(key, "there is no name", _KEYS)
@@ -179,6 +181,12 @@ class _RuleMaker:
             links=self._links(),
         )
 
+    def _apis(self) -> list[str]:
+        """Return the names of all APIs in the table."""
+        after = [part.partition(" ")[0] for part in self._parts("release.after")]
+        selected = [str(self._table["api"])] if self._table.get("api") else []
+        return selected + [api for part in after for api in part.split("|")]
+
     def _require_fit(self, action: Action, message: MessageKind) -> None:
         """Raise `UsageError` if the action needs a name that is missing, or would not regard one that is there."""
         if message is MessageKind.RESPONSE and action in _OF_REQUESTS:
@@ -196,6 +204,10 @@ class _RuleMaker:
                 )
         if message is MessageKind.RESPONSE and "when" in self._table:
             raise UsageError("when is for requests; leave it out with message=response")
+        if message is MessageKind.RESPONSE and action is Action.HOLD and "client" in self._table:
+            raise UsageError(
+                "client is for requests: the client of a held response waits, or gives up by itself; leave it out"
+            )
         if message is MessageKind.REQUEST and "error_seen" in self._table:
             raise UsageError("error_seen is for responses, and requests have no error; add message=response")
 

@@ -12,6 +12,7 @@ import kafka.protocol
 import pytest
 from kafka.protocol.api_message import ApiMessage
 
+from harness.clients.requests_sent import APIS
 from harness.environment.cache import cache_folder
 from harness.environment.kafka import fetch_kafka, versions
 from harness.protocol.addresses import AddressMap
@@ -28,6 +29,14 @@ RECORDED = Path(__file__).parents[1] / "support" / "recorded_responses"
 def test_kafkas_own_classes_read_and_write_the_same_bytes(version: str) -> None:
     """tests/chaos/test_all_kafka_messages.py has the versions between."""
     compare_with_kafka(version)
+
+
+def test_the_names_of_apis_are_those_of_the_pinned_versions() -> None:
+    names: set[str] = set()
+    for version in versions():
+        schemas = Schemas.of_jar(fetch_kafka(version, cache_folder()).clients_jar)
+        names |= {name for name in schemas.names if schemas.api(name).request.versions.last >= 0}
+    assert names == APIS
 
 
 def classes_of(kind: Any) -> Iterator[Any]:

@@ -1,5 +1,7 @@
 """Rules and protocol faults that can never act are refused before the run."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +54,30 @@ ROOM_S = {"time_limit_s": 60.0, "seed": 1}
         ),
         ({"rule": ("api=EndTxn,action=hold,release.after=AddOffsetsToTxn|EndTxn",), "client": "java"}, ""),
         ({"rule": ("api=EndTxn,action=drop,start_s=60",)}, "start_s is 60, and the run ends after 60 s"),
+        (
+            {"rule": ("api=EndTxn,action=drop,transactional_id=nope",)},
+            'transactional_id is "nope", and no stage of shop has such a name: write one of payments-1, payments-2',
+        ),
+        ({"rule": ("api=Produce,action=drop,transactional_id=my-billing-*",)}, '"my-billing-*", and no stage'),
+        ({"rule": ("api=Produce,action=drop,transactional_id=*ments-?",)}, ""),
+        ({"rule": ("api=JoinGroup,action=drop,group=invoices",)}, "write one of fencepost-payments, fencepost-shop"),
+        ({"rule": ("api=JoinGroup,action=drop,group=*-shop",)}, ""),
+        (
+            {"rule": ("api=EndTxn,action=hold,hold_s=5,release.after_s=90",)},
+            "release.after_s is 90, but the rule is in force for 5 s, and its heal delivers what it keeps",
+        ),
+        ({"rule": ("api=EndTxn,action=hold,start_s=20,release.after_s=40",)}, "is in force for 40 s"),
+        ({"rule": ("api=EndTxn,action=swap,hold_s=5,release.after_s=90",)}, ""),
+        (
+            {
+                "rule": ("api=EndTxn,action=drop,transactional_id=nope",),
+                "defect": "random-transactional-id",
+            },
+            "",
+        ),
     ],
 )
-def test_a_rule_on_a_request_that_nobody_sends_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_a_rule_that_can_never_act_is_refused(changes: dict[str, Any], message: str) -> None:
     options = Options(**{**ROOM_S, **changes})
     if not message:
         assert draw_schedule(options, WORKLOADS["shop"]).planned_faults
@@ -73,9 +96,36 @@ def test_a_workload_without_transactions_sends_no_end_of_one() -> None:
 
 def test_nothing_is_known_about_the_client_of_a_users_program(tmp_path: Path) -> None:
     pipeline = CustomPipeline(read_pipeline(tmp_path, MINIMAL))
-    rules = ("api=AddPartitionsToTxn,action=drop", "api=ConsumerGroupHeartbeat,action=drop")
+    rules = (
+        "api=AddPartitionsToTxn,action=drop,transactional_id=any-*",
+        "api=ConsumerGroupHeartbeat,action=drop,group=any",
+    )
     options = Options(**{**ROOM_S, "rule": rules}, pipeline=str(tmp_path / "pipeline.toml"))
     assert len(draw_schedule(options, pipeline).planned_faults) == 2
+
+
+def test_a_rule_for_a_worker_that_joins_later_is_kept() -> None:
+    options = Options(**{**ROOM_S, "rule": ("api=EndTxn,action=drop,transactional_id=shop-4",)})
+    with pytest.raises(UsageError, match="no stage of shop has such a name"):
+        draw_schedule(options, WORKLOADS["shop"])
+    schedule = draw_schedule(replace(options, churn_s=10.0), WORKLOADS["shop"])
+    assert "shop-4" in {change.joins for change in schedule.churn}
+
+
+def test_on_a_shared_cluster_a_tag_is_before_each_name() -> None:
+    shared = {"cluster": "external", "bootstrap": "localhost:9092", "permits": ("links",)}
+    options = Options(**{**ROOM_S, **shared, "rule": ("api=EndTxn,action=drop,transactional_id=shop-1",)})
+    with pytest.raises(UsageError, match=re.escape("write one of *payments-1, ")):
+        draw_schedule(options, WORKLOADS["shop"])
+    tagged = replace(options, rule=("api=EndTxn,action=drop,transactional_id=*-shop-1",))
+    assert draw_schedule(tagged, WORKLOADS["shop"]).planned_faults
+
+
+def test_a_workload_without_transactional_ids_has_none_to_select() -> None:
+    rule = "api=Produce,action=drop,transactional_id=shop-1"
+    options = Options(**{**ROOM_S, "rule": (rule,)}, workload="at-least-once")
+    with pytest.raises(UsageError, match="no stage of at-least-once has such a name: leave out transactional_id"):
+        draw_schedule(options, WORKLOADS["at-least-once"])
 
 
 @pytest.mark.parametrize(
