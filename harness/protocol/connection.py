@@ -200,6 +200,7 @@ class Connection:
         if frame.api == "EndTxn":
             record.asked = "commit" if frame.body.get("Committed") else "abort"
         self.proxy.note_request(record, frame.body)
+        self.proxy.complete(frame)
         outstanding = Outstanding(record, frame, key)
         if self._observe(frame, self._requests, lambda: self._apply(raw, outstanding)):
             return
@@ -411,6 +412,7 @@ class Connection:
             self._return(outstanding, raw)
             return
         record.errors = frame.errors
+        self.proxy.complete(frame)
         if self._observe(frame, self._responses, lambda: self._apply_to_response(raw, frame, outstanding)):
             return
         self._apply_to_response(raw, frame, outstanding)

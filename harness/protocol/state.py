@@ -9,7 +9,7 @@ from harness.protocol.active import ActiveRule, Kept
 from harness.protocol.journal import ProxyJournal
 from harness.protocol.observed_clients import LinkClients, ObservedClients, describe
 from harness.protocol.rules import Frame, ProtocolRule
-from harness.protocol.schemas import API_VERSIONS, Direction, Message, Schemas, UnknownMessage
+from harness.protocol.schemas import API_VERSIONS, Direction, Field, Message, Schemas, UnknownMessage
 from harness.record.protocol_journal import RequestRecord
 
 ALWAYS_DECODED = (
@@ -29,8 +29,10 @@ ALWAYS_DECODED = (
     "ApiVersions",
 )
 """The APIs whose requests are small and say who a client is. Others are decoded only if a rule names them."""
-RESPONSES_DECODED = ("Produce", "Heartbeat", "ListOffsets", "OffsetFetch")
-"""Further APIs whose responses are decoded, because they are small and have the errors that clients meet."""
+RESPONSES_DECODED = ("Produce", "Heartbeat", "ListOffsets", "OffsetFetch", "Metadata")
+"""Further APIs whose responses are decoded, because they are small and have the errors that clients meet. Metadata has
+the ids of topics.
+"""
 _log = logging.getLogger("proxy")
 
 
@@ -93,6 +95,7 @@ class ProxyState:
     """Does something after a time in seconds."""
     rules: dict[str, ActiveRule] = field(default_factory=dict)
     clients: dict[str, LinkClients] = field(default_factory=lambda: defaultdict(LinkClients))  # by link
+    topics: dict[bytes, str] = field(default_factory=dict)  # by topic id: the name
     decoded_requests: frozenset[int] = frozenset()
     decoded_responses: frozenset[int] = frozenset()
     _number: int = 0
@@ -154,6 +157,31 @@ class ProxyState:
     def observed_clients(self, links: Sequence[str]) -> ObservedClients:
         """Return what the requests on these links say about their clients."""
         return describe(self.clients[link] for link in links)
+
+    # Topics
+
+    def complete(self, frame: Frame) -> None:
+        """Add the names of topics to a message that names them by id, as Produce and Fetch do since version 13 (KIP-516).
+
+        A client asks for the metadata of its topics before it uses their ids, so the proxy has seen the names.
+        """
+        api = self.schemas.api(frame.api)
+        if frame.api == "Metadata" and frame.message == "response":
+            for topic in frame.body["Topics"] or ():
+                if topic.get("TopicId") and topic["Name"] is not None:
+                    self.topics[topic["TopicId"]] = topic["Name"]
+        elif any(active.rule.select.fields for active in self.rules.values()):
+            schema = api.request if frame.message == "request" else api.response
+            self._add_names(schema.fields, frame.body)
+
+    def _add_names(self, fields: Sequence[Field], body: Message) -> None:
+        name = self.topics.get(body.get("TopicId", b""))
+        for each in fields:
+            if each.entity == "topicName" and name is not None:
+                body.setdefault(each.name, name)
+            elif each.is_struct and (value := body.get(each.name)):
+                for element in value if each.is_array else (value,):
+                    self._add_names(each.fields, element)
 
     # Rules
 

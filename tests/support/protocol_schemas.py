@@ -20,7 +20,7 @@ ID = {"entityType": "transactionalId"}
 ERROR = _number("ErrorCode", "int16")
 THROTTLE = _number("ThrottleTimeMs", "int32")
 PARTITION = _number("Index", "int32")
-TOPIC = _string("Name", entityType="topicName")
+TOPIC = [_string("Name", "0-12", entityType="topicName"), _number("TopicId", "uuid", "13+")]
 
 
 def _pair(key: int, name: str, fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -147,6 +147,32 @@ MESSAGES: list[dict[str, Any]] = [
         ],
     },
     {
+        "apiKey": 3,
+        "type": "request",
+        "name": "MetadataRequest",
+        "validVersions": "0-13",
+        "flexibleVersions": "9+",
+        "fields": [],
+    },
+    {
+        "apiKey": 3,
+        "type": "response",
+        "name": "MetadataResponse",
+        "validVersions": "0-13",
+        "flexibleVersions": "9+",
+        "fields": [
+            {
+                "name": "Topics",
+                "type": "[]MetadataResponseTopic",
+                "versions": "0+",
+                "fields": [
+                    _string("Name", nullableVersions="12+", entityType="topicName"),
+                    _number("TopicId", "uuid", "10+"),
+                ],
+            },
+        ],
+    },
+    {
         "apiKey": 0,
         "type": "request",
         "name": "ProduceRequest",
@@ -160,7 +186,7 @@ MESSAGES: list[dict[str, Any]] = [
                 "type": "[]TopicProduceData",
                 "versions": "0+",
                 "fields": [
-                    TOPIC,
+                    *TOPIC,
                     {
                         "name": "PartitionData",
                         "type": "[]PartitionProduceData",
@@ -183,7 +209,7 @@ MESSAGES: list[dict[str, Any]] = [
                 "type": "[]TopicProduceResponse",
                 "versions": "0+",
                 "fields": [
-                    TOPIC,
+                    *TOPIC,
                     {
                         "name": "PartitionResponses",
                         "type": "[]PartitionProduceResponse",

@@ -131,7 +131,7 @@ def test_a_workload_without_transactional_ids_has_none_to_select() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rule": ("api=Metadata,action=drop",)}, 'a rule: Kafka 0 has no API "Metadata"'),
+        ({"rule": ("api=ListOffsets,action=drop",)}, 'a rule: Kafka 0 has no API "ListOffsets"'),
         ({"nemesis": ("error-response@EndTxn:NOT_COORDINATR",)}, "error-response: there is no error"),
         (
             {"nemesis": ("error-response@EndTxn:OFFSET_OUT_OF_RANGE",)},

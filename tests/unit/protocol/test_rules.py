@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.protocol.errors import error_codes
-from harness.protocol.frames import names_in
+from harness.protocol.frames import encode_response, names_in
 from harness.protocol.rules import Action, ClientConnection, ProtocolRule, Release, Selector, When
 from tests.support.protocol_link import LinkUnderTest, ProxyUnderTest
 
@@ -33,6 +33,48 @@ def test_without_a_rule_every_byte_passes(link: LinkUnderTest) -> None:
     answers = link.response("Produce", 1) + link.response("EndTxn", 2)
     link.answer(answers)
     assert link.client.written == answers
+
+
+def produce_by_id(link: LinkUnderTest, correlation: int, topic_id: bytes) -> bytes:
+    """Return a Produce request that names its topic by id, as Produce does since version 13."""
+    topics = [{"TopicId": topic_id, "PartitionData": [{"Index": 0, "Records": b"r"}]}]
+    return link.request("Produce", 13, correlation, {"TransactionalId": None, "Acks": -1, "TopicData": topics})
+
+
+def metadata(link: LinkUnderTest, correlation: int, topics: dict[bytes, str | None]) -> bytes:
+    api = link.schemas.api("Metadata")
+    body = {"Topics": [{"Name": name, "TopicId": topic_id} for topic_id, name in topics.items()]}
+    return encode_response(link.schemas, api, 12, correlation, body)
+
+
+def test_a_rule_selects_a_topic_by_name_where_messages_have_its_id(
+    proxy: ProxyUnderTest, link: LinkUnderTest
+) -> None:
+    invoices, payments, lost = bytes([1]) * 16, bytes([2]) * 16, bytes([3]) * 16
+    link.send(link.request("Metadata", 12, 1, {}))
+    topics = {invoices: "invoices", payments: "payments", lost: None}
+    link.answer(metadata(link, 1, topics))
+    assert link.client.take() == [metadata(link, 1, topics)]
+    fields = {"TopicData.Name": "invoices"}
+    proxy.add(ProtocolRule("r", Selector("Produce", fields=fields), Action.DROP, client=ClientConnection.STALL))
+    link.broker.take()
+    for number, topic_id in enumerate((payments, lost, bytes(16))):
+        link.send(produce_by_id(link, number, topic_id))
+        assert link.broker.take() == [produce_by_id(link, number, topic_id)]
+    link.send(produce_by_id(link, 7, invoices))
+    assert not link.broker.take() and proxy.status().proved == 1
+
+
+def test_a_message_whose_topic_was_named_by_its_id_is_edited_as_it_came(
+    proxy: ProxyUnderTest, link: LinkUnderTest
+) -> None:
+    link.send(link.request("Metadata", 12, 1, {}))
+    link.answer(metadata(link, 1, {bytes([1]) * 16: "invoices"}))
+    link.broker.take()
+    select = Selector("Produce", fields={"TopicData.Name": "invoices"})
+    proxy.add(ProtocolRule("r", select, Action.EDIT, set_fields={"Acks": 1}))
+    link.send(produce_by_id(link, 2, bytes([1]) * 16))
+    assert link.broker.take() == [produce_by_id(link, 2, bytes([1]) * 16).replace(b"\xff\xff", b"\x00\x01")]
 
 
 def test_a_held_request_is_delivered_after_its_client_has_gone(
