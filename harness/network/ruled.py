@@ -14,6 +14,7 @@ from harness.protocol.observed_clients import ObservedClients
 from harness.protocol.rules import ProtocolRule
 from harness.protocol.state import ReleaseOrder, RuleStatus
 from harness.record.protocol_journal import RequestRecord, read_requests
+from harness.results.wording import plural
 
 ANSWER_TIMEOUT_S = 10.0
 """How long the heal waits for the brokers' responses to the requests that it delivers."""
@@ -80,9 +81,15 @@ class RuleInForce:
         """What the rule has done so far, or had done at the heal."""
         return self.last or self._proxy.status(self.rule.name)
 
-    def release(self, number: int, reason: str) -> None:
-        """Deliver the request with this number. `reason` completes "it was delivered ..." in the journal."""
-        self._proxy.release(ReleaseOrder(self.rule.name, number, reason))
+    def release(self, number: int, reason: str, *, in_time: bool = True) -> None:
+        """Deliver the request with this number.
+
+        Args:
+            number: The number of the request in the journal.
+            reason: Completes "it was delivered ..." in the journal.
+            in_time: Whether its release has come. Otherwise it is delivered only because the rule is healed.
+        """
+        self._proxy.release(ReleaseOrder(self.rule.name, number, reason, in_time))
 
     def requests(self) -> Iterator[RequestRecord]:
         """Yield the requests that were answered since the rule came into force, on all links of the proxy."""
@@ -96,6 +103,10 @@ class RuleInForce:
             *status.words[:MAX_WORDS],
             *([f"{more} more in the journal of the proxy"] if more > 0 else []),
         ]
+        if status.missed:
+            shown.append(
+                f"{status.missed} of the {status.acted} were delivered although their release had not come"
+            )
         return "; ".join(shown) if status.proved else ""
 
     @property
@@ -105,9 +116,18 @@ class RuleInForce:
         if status.proved:
             return ""
         if status.acted:
-            return f"no effect of the rule is proved: {'; '.join(status.words[-2:]) or 'it changed nothing'}"
+            why = "its release never came" if status.missed else "no effect of the rule is proved"
+            return f"{why}: {'; '.join(status.words[-2:]) or 'it changed nothing'}"
+        return f"the rule acted on none of the {self.rule.select}: {self._seen(status)}"
+
+    def _seen(self, status: RuleStatus) -> str:
+        apis = "|".join(self.rule.select.apis)
         seen = f"{status.matched} passed" if status.matched else "none was seen"
-        return f"the rule acted on none of the {self.rule.select}: {seen}"
+        if status.seen and not status.matched:
+            seen = f"{plural(status.seen, f'{apis} request')} passed, and the rule selects none of them"
+        if status.seen_before:
+            seen += f"; {plural(status.seen_before, f'{apis} request')} came before the rule was in force"
+        return seen
 
 
 @contextmanager

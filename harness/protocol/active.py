@@ -29,9 +29,7 @@ class Kept:
     released: bool = False
     done: bool = False  # it was answered, or can no longer be
     answered: bool = False  # it was delivered after its release, and a request was answered
-    changed_places: bool = (
-        False  # of a swap: it was delivered after another message, and not because of the time
-    )
+    in_time: bool = False  # it was released as its rule says; False: by the heal, or of a swap by the time
     waiting: list["Trigger"] = field(default_factory=list)
 
     def concerns(self, frame: Frame) -> bool:
@@ -42,12 +40,16 @@ class Kept:
 
     @property
     def missed(self) -> str:
-        """Which message of its release was not seen, to follow "it was delivered at the heal". Empty: all were."""
-        after = self.rule.rule.release.after
-        if self.steps == len(after):
-            return ""
-        selector = after[self.steps]
-        return f", because no {' or '.join(selector.apis)} {selector.message} was seen"
+        """What its rule awaits and has not come, to follow "it was delivered at the heal". Empty: nothing."""
+        release = self.rule.rule.release
+        if self.steps < len(release.after):
+            selector = release.after[self.steps]
+            return f", because no {' or '.join(selector.apis)} {selector.message} was seen"
+        if release.states:
+            return f", because its transaction was not seen in {release.states[0]}"
+        if self.rule.swaps:
+            return ", because no other of its kind had passed"
+        return f", because {release.after_s:g} s had not passed" if release.after_s is not None else ""
 
     def finish(self) -> None:
         """Note that nothing more will come of it, and let the messages pass that waited for this."""
@@ -71,6 +73,7 @@ class ActiveRule:
 
     rule: ProtocolRule
     journal: ProxyJournal
+    seen_before: int = 0  # requests of its APIs on its links before it was in force
     matched: int = 0
     acted: int = 0
     healed: bool = False  # it acts on no further message
@@ -124,12 +127,17 @@ class ActiveRule:
     def proved(self) -> int:
         """The number of messages on which the rule is known to have had its effect.
 
-        A message that was kept counts after it was delivered, and a request only after the broker has answered it. A
-        swap counts only if another message has passed before.
+        A message that was kept counts after its release has come and it was delivered, and a request only after the
+        broker has answered it. A swap counts only if another message has passed before.
         """
         if self.rule.action in KEEPING:
-            return sum(kept.answered and (kept.changed_places or not self.swaps) for kept in self.kept)
+            return sum(kept.answered and kept.in_time for kept in self.kept)
         return len({event.request for event in self.events})
+
+    @property
+    def missed(self) -> int:
+        """The number of messages that were delivered although their release had not come."""
+        return sum(kept.released and not kept.in_time for kept in self.kept)
 
     @property
     def pending(self) -> list[Kept]:

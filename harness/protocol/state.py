@@ -51,6 +51,7 @@ class ReleaseOrder:
     rule: str
     number: int
     reason: str  # completes "it was delivered ..."
+    in_time: bool = True  # False: its transaction was not in the state, and the rule is healed
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,9 @@ class RuleStatus:
     words: tuple[str, ...] = ()  # what it did, in order
     error: str = ""
     await_states: tuple[HeldRequest, ...] = ()  # the requests that the run must release
+    missed: int = 0  # kept messages that were delivered although their release had not come
+    seen: int = 0  # requests of the rule's APIs on its links since it is in force
+    seen_before: int = 0  # such requests before that
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,7 @@ class ProxyState:
     """Does something after a time in seconds."""
     rules: dict[str, ActiveRule] = field(default_factory=dict)
     clients: dict[str, LinkClients] = field(default_factory=lambda: defaultdict(LinkClients))  # by link
+    seen: Counter[tuple[str, str]] = field(default_factory=Counter)  # requests by link and API
     topics: dict[bytes, str] = field(default_factory=dict)  # by topic id: the name
     decoded_requests: frozenset[int] = frozenset()
     decoded_responses: frozenset[int] = frozenset()
@@ -153,6 +158,7 @@ class ProxyState:
     def note_request(self, request: RequestRecord, body: Message) -> None:
         """Take notice of a request that a client has sent. The body is empty if the request is not decoded."""
         self.clients[request.link].note(request, body)
+        self.seen[request.link, request.api] += 1
 
     def observed_clients(self, links: Sequence[str]) -> ObservedClients:
         """Return what the requests on these links say about their clients."""
@@ -195,20 +201,22 @@ class ProxyState:
             if active.swaps and active.rule.select.matches(frame):
                 for kept in active.pending:
                     if not kept.released and kept.frame is not frame:
-                        kept.changed_places = True
                         self.release(kept, f"after {frame.api} {frame.correlation} had passed")
 
     def set_timer(self, kept: Kept) -> None:
         """Release a message after a time, if its rule says no more than that."""
         release = kept.rule.rule.release
         if release.after_s is not None and not release.after:
-            self.later(release.after_s, lambda: self.release(kept, f"after {release.after_s:g} s"))
+            in_time = not kept.rule.swaps
+            self.later(
+                release.after_s, lambda: self.release(kept, f"after {release.after_s:g} s", in_time=in_time)
+            )
 
-    def release(self, kept: Kept, reason: str) -> None:
-        """Deliver a kept message, unless that was done."""
+    def release(self, kept: Kept, reason: str, *, in_time: bool = True) -> None:
+        """Deliver a kept message, unless that was done. `in_time`: its release has come."""
         if kept.released or kept.done:
             return
-        kept.released = True
+        kept.released, kept.in_time = True, in_time
         kept.rule.note("released", kept.request, f"{kept.request} was delivered {reason}", reason)
         kept.message.deliver()
 
@@ -221,7 +229,7 @@ class ProxyState:
     def answer_about_rule(self, request: ProxyRequest) -> RuleStatus:
         """Carry out a message about a rule."""
         if request.add is not None:
-            self.rules[request.add.name] = ActiveRule(request.add, self.journal)
+            self.rules[request.add.name] = ActiveRule(request.add, self.journal, self._seen(request.add))
             self._choose_decoded()
         order = request.release
         own = request.add.name if request.add else order.rule if order else None
@@ -232,11 +240,11 @@ class ProxyState:
         if order is not None:
             for kept in active.pending:
                 if kept.request.number == order.number:
-                    self.release(kept, order.reason)
+                    self.release(kept, order.reason, in_time=order.in_time)
         if request.remove is not None:
             active.healed = True
             for kept in active.pending:
-                self.release(kept, f"at the heal{kept.missed}")
+                self.release(kept, f"at the heal{kept.missed}", in_time=not kept.missed)
             if not active.pending:
                 del self.rules[active.rule.name]
                 self._choose_decoded()
@@ -245,8 +253,19 @@ class ProxyState:
             acted=active.acted,
             proved=active.proved,
             kept=len(active.pending),
+            missed=active.missed,
+            seen=self._seen(active.rule) - active.seen_before,
+            seen_before=active.seen_before,
             await_states=_held_until_a_state(active),
             words=tuple(event.words for event in active.events),
+        )
+
+    def _seen(self, rule: ProtocolRule) -> int:
+        """Return how many requests of the APIs of a rule have been seen on its links."""
+        return sum(
+            count
+            for (link, api), count in self.seen.items()
+            if api in rule.select.apis and (not rule.links or link in rule.links)
         )
 
     def _choose_decoded(self) -> None:

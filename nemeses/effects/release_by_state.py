@@ -58,4 +58,5 @@ def _watch(context: FaultContext, rule: RuleInForce, healed: Event) -> None:
             request.number,
             f"at the heal, because its transaction was not seen in {awaited}: it was last "
             f"{last.get(request.number, 'not known')}",
+            in_time=False,
         )

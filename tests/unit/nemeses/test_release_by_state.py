@@ -64,7 +64,7 @@ def test_it_is_delivered_when_its_transaction_is_in_the_state(
     assert "was answered INVALID_TXN_STATE" in kept.evidence()
 
 
-def test_without_the_state_it_is_delivered_at_the_heal_and_the_evidence_says_so(tmp_path: Path) -> None:
+def test_without_the_state_it_is_delivered_at_the_heal_and_did_not_act(tmp_path: Path) -> None:
     views = [COMPLETE, ONGOING]
     with watched(tmp_path, ("CompleteAbort", "Ongoing"), views) as (link, kept):
         wait_for(lambda: len(views) == 1, "the coordinator to be asked", 5.0)
@@ -73,13 +73,14 @@ def test_without_the_state_it_is_delivered_at_the_heal_and_the_evidence_says_so(
     assert (
         "was delivered at the heal, because its transaction was not seen in CompleteAbort: "
         "it was last Ongoing with out/0"
-    ) in kept.evidence()
+    ) in kept.missing_proof
+    assert not kept.evidence()
 
 
 def test_a_transaction_that_no_coordinator_knows_releases_nothing(tmp_path: Path) -> None:
     with watched(tmp_path, ("Ongoing",), []) as (_, kept):
         pass
-    assert "was not seen in Ongoing: it was last not known" in kept.evidence()
+    assert "was not seen in Ongoing: it was last not known" in kept.missing_proof
 
 
 def test_a_rule_without_a_state_awaits_none(tmp_path: Path) -> None:

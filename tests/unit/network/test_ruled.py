@@ -47,8 +47,29 @@ class Proxy:
     [
         (RuleStatus(), "", "the rule acted on none of the EndTxn requests: none was seen"),
         (RuleStatus(matched=2), "", "the rule acted on none of the EndTxn requests: 2 passed"),
+        (
+            RuleStatus(seen=1),
+            "",
+            "the rule acted on none of the EndTxn requests: 1 EndTxn request passed, and the rule selects none of them",
+        ),
+        (
+            RuleStatus(seen_before=6),
+            "",
+            "the rule acted on none of the EndTxn requests: none was seen; "
+            "6 EndTxn requests came before the rule was in force",
+        ),
         (RuleStatus(1, 1, 0, 0, ("held", "lost")), "", "no effect of the rule is proved: held; lost"),
         (RuleStatus(1, 1, 1, 0, ("held", "answered")), "held; answered", ""),
+        (
+            RuleStatus(1, 1, 0, 0, ("held", "at the heal", "answered"), missed=1),
+            "",
+            "its release never came: at the heal; answered",
+        ),
+        (
+            RuleStatus(3, 3, 2, 0, ("held", "answered"), missed=1),
+            "held; answered; 1 of the 3 were delivered although their release had not come",
+            "",
+        ),
     ],
 )
 def test_only_what_is_proved_is_evidence(status: RuleStatus, evidence: str, missing: str) -> None:

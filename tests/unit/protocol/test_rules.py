@@ -113,6 +113,47 @@ def test_the_message_that_releases_waits_for_the_answer(proxy: ProxyUnderTest, l
     assert second.broker.take() == [second.add_offsets(3)]
 
 
+@pytest.mark.parametrize(
+    ("action", "release", "reason"),
+    [
+        (Action.HOLD, Release(), ""),
+        (Action.HOLD, Release(after=(Selector("AddOffsetsToTxn"),)), ", because no AddOffsetsToTxn request was seen"),
+        (Action.HOLD, Release(after_s=2.0), ", because 2 s had not passed"),
+        (Action.DUPLICATE, Release(after_s=2.0), ", because 2 s had not passed"),
+        (Action.SWAP, Release(), ", because no other of its kind had passed"),
+    ],
+)
+def test_a_request_that_is_delivered_before_its_release_proves_nothing(
+    proxy: ProxyUnderTest, link: LinkUnderTest, action: Action, release: Release, reason: str
+) -> None:
+    proxy.add(rule(action, release=release))
+    link.send(link.end_txn(1))
+    proxy.heal()
+    for request in link.broker.take():
+        link.answer(link.response("EndTxn", int.from_bytes(request[8:12])))
+    status = proxy.heal()
+    assert status.words[1].endswith(f"was delivered at the heal{reason}")
+    assert (status.proved, status.missed) == ((0, 1) if reason else (1, 0))
+
+
+def test_a_release_of_which_only_the_time_is_missing_has_not_come(
+    proxy: ProxyUnderTest, link: LinkUnderTest
+) -> None:
+    proxy.add(rule(Action.HOLD, release=Release((Selector("AddOffsetsToTxn"),), 2.0), times=2))
+    second = proxy.link()
+    for each in (link, second):
+        each.send(each.end_txn(1, own_id=each.connection.link))
+        other = proxy.link()
+        other.send(other.add_offsets(1, own_id=each.connection.link))
+        proxy.wait(1.5)
+    status = proxy.heal()
+    link.answer(link.response("EndTxn", 1))
+    second.answer(second.response("EndTxn", 1))
+    status = proxy.heal()
+    assert (status.proved, status.missed) == (1, 1)
+    assert any(words.endswith("was delivered at the heal, because 2 s had not passed") for words in status.words)
+
+
 def test_a_message_that_releases_waits_at_most_five_seconds(
     proxy: ProxyUnderTest, link: LinkUnderTest
 ) -> None:
@@ -372,6 +413,18 @@ def test_the_random_choice_is_that_of_the_seed(proxy: ProxyUnderTest) -> None:
 
     assert passed(1) == passed(1) != passed(2)
     assert 5 < len(passed(1)) < 35
+
+
+def test_a_rule_knows_how_many_of_its_requests_came_before_it(proxy: ProxyUnderTest) -> None:
+    first, second = proxy.link(), proxy.link()
+    for link in (first, second):
+        link.send(link.end_txn(1) + link.end_txn(2) + link.produce(3))
+    select = Selector("EndTxn", transactional_id="nobody")
+    proxy.add(ProtocolRule("r", select, Action.DROP, links=(first.connection.link,)))
+    assert (proxy.status().seen_before, proxy.status().seen) == (2, 0)
+    for link in (first, second):
+        link.send(link.end_txn(4) + link.produce(5))
+    assert (proxy.status().seen_before, proxy.status().seen, proxy.status().matched) == (2, 1, 0)
 
 
 def test_a_rule_acts_only_on_its_links(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
