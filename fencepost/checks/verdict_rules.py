@@ -25,6 +25,11 @@ from harness.results.verdict import CheckResult, FaultReport, Validity, Verdict
 from harness.results.wording import plural
 from harness.settings.run_file import StoredPlan
 
+RULE_REMEDY = (
+    "change the rule: protocol.jsonl, in the run's folder, has all requests with their times, and with since=start "
+    "a rule is in force before the first worker starts"
+)
+
 
 @dataclass(frozen=True)
 class CheckedRun:
@@ -68,7 +73,8 @@ def fault_did_not_act(run: CheckedRun) -> Iterator[Reason]:
     for fault in run.faults:
         if not fault.acted:
             text = f"{fault.fault} did not act: {fault.evidence}"
-            yield Reason(ReasonCode.FAULT_DID_NOT_ACT, text, fault.fault)
+            remedy = RULE_REMEDY if fault.fault == "rule" else ""
+            yield Reason(ReasonCode.FAULT_DID_NOT_ACT, text, fault.fault, remedy)
 
 
 def fault_has_no_evidence(run: CheckedRun) -> Iterator[Reason]:

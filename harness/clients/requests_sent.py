@@ -24,21 +24,80 @@ _BETWEEN_BROKERS = frozenset({"WriteTxnMarkers"})
 SENT_IN_RUNS = _OF_CLIENTS | _BETWEEN_BROKERS
 """The requests on which a rule can act."""
 _OF_OTHERS = frozenset(
-    """
-    AddRaftVoter AllocateProducerIds AlterClientQuotas AlterConfigs AlterPartition AlterPartitionReassignments
-    AlterReplicaLogDirs AlterShareGroupOffsets AlterUserScramCredentials AssignReplicasToDirs BeginQuorumEpoch
-    BrokerHeartbeat BrokerRegistration ConsumerGroupDescribe ControlledShutdown ControllerRegistration CreateAcls
-    CreateDelegationToken CreatePartitions CreateTopics DeleteAcls DeleteGroups DeleteRecords DeleteShareGroupOffsets
-    DeleteShareGroupState DeleteTopics DescribeAcls DescribeClientQuotas DescribeCluster DescribeConfigs
-    DescribeDelegationToken DescribeGroups DescribeLogDirs DescribeProducers DescribeQuorum DescribeShareGroupOffsets
-    DescribeTopicPartitions DescribeTransactions DescribeUserScramCredentials ElectLeaders EndQuorumEpoch Envelope
-    ExpireDelegationToken FetchSnapshot IncrementalAlterConfigs InitializeShareGroupState LeaderAndIsr
-    ListClientMetricsResources ListConfigResources ListGroups ListPartitionReassignments ListTransactions OffsetDelete
-    ReadShareGroupState ReadShareGroupStateSummary RemoveRaftVoter RenewDelegationToken ShareAcknowledge ShareFetch
-    ShareGroupDescribe ShareGroupHeartbeat StopReplica StreamsGroupDescribe StreamsGroupHeartbeat
-    StreamsGroupTopologyDescriptionUpdate UnregisterBroker UnregisterController UpdateFeatures UpdateMetadata
-    UpdateRaftVoter Vote WriteShareGroupState
-    """.split()
+    [
+        "AddRaftVoter",
+        "AllocateProducerIds",
+        "AlterClientQuotas",
+        "AlterConfigs",
+        "AlterPartition",
+        "AlterPartitionReassignments",
+        "AlterReplicaLogDirs",
+        "AlterShareGroupOffsets",
+        "AlterUserScramCredentials",
+        "AssignReplicasToDirs",
+        "BeginQuorumEpoch",
+        "BrokerHeartbeat",
+        "BrokerRegistration",
+        "ConsumerGroupDescribe",
+        "ControlledShutdown",
+        "ControllerRegistration",
+        "CreateAcls",
+        "CreateDelegationToken",
+        "CreatePartitions",
+        "CreateTopics",
+        "DeleteAcls",
+        "DeleteGroups",
+        "DeleteRecords",
+        "DeleteShareGroupOffsets",
+        "DeleteShareGroupState",
+        "DeleteTopics",
+        "DescribeAcls",
+        "DescribeClientQuotas",
+        "DescribeCluster",
+        "DescribeConfigs",
+        "DescribeDelegationToken",
+        "DescribeGroups",
+        "DescribeLogDirs",
+        "DescribeProducers",
+        "DescribeQuorum",
+        "DescribeShareGroupOffsets",
+        "DescribeTopicPartitions",
+        "DescribeTransactions",
+        "DescribeUserScramCredentials",
+        "ElectLeaders",
+        "EndQuorumEpoch",
+        "Envelope",
+        "ExpireDelegationToken",
+        "FetchSnapshot",
+        "IncrementalAlterConfigs",
+        "InitializeShareGroupState",
+        "LeaderAndIsr",
+        "ListClientMetricsResources",
+        "ListConfigResources",
+        "ListGroups",
+        "ListPartitionReassignments",
+        "ListTransactions",
+        "OffsetDelete",
+        "ReadShareGroupState",
+        "ReadShareGroupStateSummary",
+        "RemoveRaftVoter",
+        "RenewDelegationToken",
+        "ShareAcknowledge",
+        "ShareFetch",
+        "ShareGroupDescribe",
+        "ShareGroupHeartbeat",
+        "StopReplica",
+        "StreamsGroupDescribe",
+        "StreamsGroupHeartbeat",
+        "StreamsGroupTopologyDescriptionUpdate",
+        "UnregisterBroker",
+        "UnregisterController",
+        "UpdateFeatures",
+        "UpdateMetadata",
+        "UpdateRaftVoter",
+        "Vote",
+        "WriteShareGroupState",
+    ]
 )
 """The requests of brokers, controllers, administrators, and share and streams groups, which no workload has."""
 APIS = SENT_IN_RUNS | _OF_OTHERS

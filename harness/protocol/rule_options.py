@@ -56,7 +56,7 @@ _KEYS = frozenset(
             "client",
             "delay_s",
         ),
-        *("error", "when", "links", "start_s", "hold_s"),
+        *("error", "when", "links", "since", "start_s", "hold_s"),
         *("release.after", "release.after_s", "release.state"),
     }
 )
@@ -74,6 +74,7 @@ class RuleSpec:
     """A rule with the time for which it is in force, and the links on which it acts."""
 
     rule: ProtocolRule
+    since_start: bool = False  # in force before the first worker starts
     start_s: float = 0.0  # after the first input
     hold_s: float | None = None  # None: until the time limit
     links: str = "client"  # client or peer
@@ -176,6 +177,7 @@ class _RuleMaker:
                 when=_choice("when", str(table.get("when", When.INSTEAD)), When),
                 set_fields=self._paths("set."),
             ),
+            since_start=self._since_start(),
             start_s=self._number("start_s", 0.0, float, least=0.0),
             hold_s=self._number("hold_s", 0.0, float, above=0.0) if "hold_s" in table else None,
             links=self._links(),
@@ -268,6 +270,17 @@ class _RuleMaker:
                 f'links is "{on_one_line(links)}"; write client, or peer for the links between brokers'
             )
         return links
+
+    def _since_start(self) -> bool:
+        if "since" not in self._table:
+            return False
+        if self._table["since"] != "start":
+            raise UsageError(
+                f'since is "{on_one_line(str(self._table["since"]))}"; write start, or start_s for a later time'
+            )
+        if "start_s" in self._table:
+            raise UsageError("since=start cannot be joined with start_s; leave one of them out")
+        return True
 
     def _number(
         self,

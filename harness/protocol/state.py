@@ -167,7 +167,7 @@ class ProxyState:
     # Topics
 
     def complete(self, frame: Frame) -> None:
-        """Add the names of topics to a message that names them by id, as Produce and Fetch do since version 13 (KIP-516).
+        """Add the names of topics to a message that names them by id, as Produce does since version 13 (KIP-516).
 
         A client asks for the metadata of its topics before it uses their ids, so the proxy has seen the names.
         """

@@ -9,12 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.common.errors import FaultFailed, FencepostError
+from harness.common.waiting import wait_for
 from harness.model.vocabulary import Outcome
 from harness.record.events import Completed, Invoked
 from harness.record.journal import Journal
 from harness.results.verdict import FaultReport
 from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
 from harness.runner.schedule import group_by_shared_resource
+
+EARLY_TIMEOUT_S = 30.0
 
 
 @dataclass
@@ -37,24 +40,47 @@ class FaultInjector:
         nemeses: Mapping[str, Nemesis],
         context: FaultContext,
         journal: Journal,
-        start_s: float,
     ) -> None:
         self.state = InjectionState()
         self._context = context
         self._journal = journal
-        self._start_s = start_s  # the monotonic clock when the feeder started
+        self._start_s = 0.0  # the monotonic clock when the feeder started
         self._nemeses = nemeses
         self._numbers = {id(fault): number for number, fault in enumerate(faults)}
         self._stop = threading.Event()
+        self._feeding = threading.Event()  # the feeder has started, or `stop` was called
+        self._early = {self._numbers[id(fault)] for fault in faults if fault.since_start}
+        self._injected_early: set[int] = set()
         self.journal_lock = threading.Lock()  # the threads and the churn share the journal
-        self._threads = [
-            threading.Thread(target=self._inject_in_order, args=(sequence,), name=f"faults {number}")
-            for number, sequence in enumerate(group_by_shared_resource(faults, nemeses))
-        ]
+        later = group_by_shared_resource([fault for fault in faults if not fault.since_start], nemeses)
+        self._early_threads = [self._thread([fault]) for fault in faults if fault.since_start]
+        self._later_threads = [self._thread(sequence) for sequence in later]
 
-    def start(self) -> None:
-        """Start the threads."""
-        for thread in self._threads:
+    @property
+    def _threads(self) -> Sequence[threading.Thread]:
+        return (*self._early_threads, *self._later_threads)
+
+    def _thread(self, faults: Sequence[PlannedFault]) -> threading.Thread:
+        return threading.Thread(target=self._inject_in_order, args=(faults,), name=f"faults: {faults[0]}")
+
+    def start_early(self) -> None:
+        """Inject the faults that are injected before the first worker starts. Raises `WaitTimeout`.
+
+        An error of a fault is in `state`.
+        """
+        for thread in self._early_threads:
+            thread.start()
+        wait_for(
+            lambda: self._injected_early == self._early or self.state.errors,
+            "the rules of the start to be in force",
+            EARLY_TIMEOUT_S,
+        )
+
+    def start(self, start_s: float) -> None:
+        """Begin with the other faults. `start_s` is the monotonic clock when the feeder started."""
+        self._start_s = start_s
+        self._feeding.set()
+        for thread in self._later_threads:
             thread.start()
 
     @property
@@ -63,14 +89,16 @@ class FaultInjector:
         return not any(thread.is_alive() for thread in self._threads)
 
     def stop(self) -> None:
-        """Inject no more faults, heal the active ones, and wait until they are healed."""
+        """Inject no more faults, heal the active ones, and wait until they are healed. It may be called again."""
         self._stop.set()
+        self._feeding.set()
         for thread in self._threads:
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
 
     def _inject_in_order(self, faults: Sequence[PlannedFault]) -> None:
         for fault in faults:
-            late_s = time.monotonic() - self._start_s - fault.start_s
+            late_s = 0.0 if fault.since_start else time.monotonic() - self._start_s - fault.start_s
             if self._stop.wait(max(0.0, -late_s)):
                 return
             error: FencepostError | None = FaultFailed(f"{fault.fault} failed because of a bug in Fencepost")
@@ -108,6 +136,10 @@ class FaultInjector:
         try:
             with nemesis.inject(self._context, fault) as injected:
                 elapsed_s = (self._journal.now_ns() - start_ns) / 1e9
+                if fault.since_start:
+                    self._injected_early.add(number)
+                    self._feeding.wait()
+                    elapsed_s = time.monotonic() - self._start_s
                 self._stop.wait(max(0.0, fault.hold_s - elapsed_s))
             ended_ns = time.monotonic_ns()
             end_ns = self._journal.now_ns() - (ended_ns - (injected.healed_ns or ended_ns))

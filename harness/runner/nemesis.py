@@ -91,6 +91,11 @@ class PlannedFault:
         stage = self.parameters.get("stage")
         return None if stage is None else str(stage)
 
+    @property
+    def since_start(self) -> bool:
+        """Whether it is injected before the first worker starts. Then `hold_s` counts from the first input."""
+        return self.parameters.get("since") == "start"
+
     def as_table(self) -> dict[str, Any]:
         """Return the entry of `run.toml`: one flat table with the parameters and all other fields."""
         times = {"start_s": self.start_s, "hold_s": self.hold_s}
@@ -114,7 +119,8 @@ class PlannedFault:
 
     def __str__(self) -> str:
         where = f" at {self.step}" if self.step else f" in {self.state}" if self.state else ""
-        return f"{self.start_s:5.1f} s  {self.fault}  {self.target}{where}, for at least {self.hold_s:g} s"
+        start = "  start" if self.since_start else f"{self.start_s:5.1f} s"
+        return f"{start}  {self.fault}  {self.target}{where}, for at least {self.hold_s:g} s"
 
 
 @dataclass(frozen=True)

@@ -105,14 +105,24 @@ def perform(plan: RunPlan, resources: RunResources, run_log: RunLog, early_start
     )
     path = plan.folder / "journals" / "nemesis.jsonl"
     with Journal(path, run_log.clock.zero_ns, JournalBegan("nemesis", role="nemesis")) as journal:
+        injector = FaultInjector(plan.faults, plan.nemeses, context, journal)
         errors: Sequence[BaseException] = ()
-        with run_log.phase("workers"):
-            feeder = _start_all(plan, processes, run_log)
-        if feeder is not None:
-            with run_log.phase("faults"):
-                errors = _under_faults(plan, resources, context, journal, run_log, early_start, feeder)
-        else:
-            early_start.start()
+        try:
+            with run_log.phase("workers"):
+                injector.start_early()
+                feeder = _start_all(plan, processes, run_log)
+            if feeder is not None:
+                with run_log.phase("faults"):
+                    errors = _under_faults(
+                        plan, resources, context, journal, injector, run_log, early_start, feeder
+                    )
+            else:
+                early_start.start()
+        finally:
+            injector.stop()  # heals every active fault, also after an error
+        run_log.reports += injector.state.reports
+        run_log.unmet_goals |= injector.state.unmet_goals
+        errors = (*injector.state.errors, *errors)
     final_state = quiesce(plan.pipeline, context, resources.ends, run_log, plan.timeouts)
     run_log.unexpected_errors += processes.unexpected_ends
     run_log.unexpected_errors += [
@@ -212,6 +222,7 @@ def _under_faults(
     resources: RunResources,
     context: FaultContext,
     journal: Journal,
+    injector: FaultInjector,
     run_log: RunLog,
     early_start: EarlyStart,
     feeder: RunProcess,
@@ -219,15 +230,14 @@ def _under_faults(
     """Feed inputs, inject faults and replace dead workers until the time limit is reached and every fault is healed.
 
     Stop earlier after an interrupt or an error, and at the latest OVERTIME_S after the time limit.
-    Returns the errors of faults and of the churn.
+    Returns the errors of the churn.
     """
     processes = context.processes
     start_s = time.monotonic()
     feeder.send(Command(go=True))
     resources.interrupt.phase = InterruptPhase.UNDER_FAULTS
-    injector = FaultInjector(plan.faults, plan.nemeses, context, journal, start_s)
     churn = Churn(plan.churn, processes, journal, injector.journal_lock, start_s)
-    injector.start()
+    injector.start(start_s)
     churn.start()
     meter = ProgressMeter(processes, plan.pipeline, plan.options, start_s)
     prepared = False
@@ -258,16 +268,14 @@ def _under_faults(
     except PipelineFailed as error:
         run_log.add_problem(ReasonCode.PIPELINE_FAILED, str(error))
     finally:
-        injector.stop()  # heals every active fault, also after an error
+        injector.stop()
         churn.stop()
     for killed in processes.stop([feeder]):
         run_log.evidence_problems.append(explain_kill(killed, context, run_log))
     if not prepared:
         early_start.start()
-    run_log.reports += injector.state.reports
-    run_log.unmet_goals |= injector.state.unmet_goals
     _note_churn(plan, churn, run_log)
-    return (*injector.state.errors, *churn.errors)
+    return churn.errors
 
 
 def _note_churn(plan: RunPlan, churn: Churn, run_log: RunLog) -> None:

@@ -58,9 +58,15 @@ ROOM_S = {"time_limit_s": 60.0, "seed": 1}
             {"rule": ("api=EndTxn,action=drop,transactional_id=nope",)},
             'transactional_id is "nope", and no stage of shop has such a name: write one of payments-1, payments-2',
         ),
-        ({"rule": ("api=Produce,action=drop,transactional_id=my-billing-*",)}, '"my-billing-*", and no stage'),
+        (
+            {"rule": ("api=Produce,action=drop,transactional_id=my-billing-*",)},
+            '"my-billing-*", and no stage',
+        ),
         ({"rule": ("api=Produce,action=drop,transactional_id=*ments-?",)}, ""),
-        ({"rule": ("api=JoinGroup,action=drop,group=invoices",)}, "write one of fencepost-payments, fencepost-shop"),
+        (
+            {"rule": ("api=JoinGroup,action=drop,group=invoices",)},
+            "write one of fencepost-payments, fencepost-shop",
+        ),
         ({"rule": ("api=JoinGroup,action=drop,group=*-shop",)}, ""),
         (
             {"rule": ("api=EndTxn,action=hold,hold_s=5,release.after_s=90",)},
@@ -124,7 +130,9 @@ def test_on_a_shared_cluster_a_tag_is_before_each_name() -> None:
 def test_a_workload_without_transactional_ids_has_none_to_select() -> None:
     rule = "api=Produce,action=drop,transactional_id=shop-1"
     options = Options(**{**ROOM_S, "rule": (rule,)}, workload="at-least-once")
-    with pytest.raises(UsageError, match="no stage of at-least-once has such a name: leave out transactional_id"):
+    with pytest.raises(
+        UsageError, match="no stage of at-least-once has such a name: leave out transactional_id"
+    ):
         draw_schedule(options, WORKLOADS["at-least-once"])
 
 

@@ -60,8 +60,8 @@ def inject(run: FakeRun, *faults: str) -> InjectionState:
     run.cluster.network.clients["w0"] = ObservedClients(members={"g": ("s-1.0",)})
     run.cluster.next_offsets["g"] = {("in", 0): 10}  # others have committed the inputs of a zombie
     with Journal(run.folder / "journals" / "nemesis.jsonl", 0, JournalBegan("nemesis")) as journal:
-        injector = FaultInjector([AIMED[fault] for fault in faults], NEMESES, run.context, journal, 0.0)
-        injector.start()
+        injector = FaultInjector([AIMED[fault] for fault in faults], NEMESES, run.context, journal)
+        injector.start(0.0)
         for thread in injector._threads:
             thread.join(30)
         assert injector.finished
@@ -88,8 +88,8 @@ def test_a_fault_ends_when_it_is_healed_and_not_when_its_evidence_is_complete(
     with fake_run(tmp_path) as run:
         path = run.folder / "journals" / "nemesis.jsonl"
         with Journal(path, time.monotonic_ns(), JournalBegan("nemesis")) as journal:
-            injector = FaultInjector([fault], nemeses, run.context, journal, 0.0)
-            injector.start()
+            injector = FaultInjector([fault], nemeses, run.context, journal)
+            injector.start(0.0)
             injector.stop()
     (report,) = injector.state.reports
     assert report.end_s is not None and (report.end_s - report.start_s < 0.15) is marked
@@ -362,8 +362,8 @@ def test_a_fault_that_ends_after_the_journal_is_closed_raises_in_no_thread(
             pytest.raises(KeyboardInterrupt),
             Journal(run.folder / "journals" / "nemesis.jsonl", 0, JournalBegan("nemesis")) as journal,
         ):
-            injector = FaultInjector(planned_faults, NEMESES, run.context, journal, time.monotonic())
-            injector.start()
+            injector = FaultInjector(planned_faults, NEMESES, run.context, journal)
+            injector.start(time.monotonic())
             wait_for(lambda: bool(injector.state.active), "the fault to be on", 10.0)
             raise KeyboardInterrupt
         with (tmp_path / "another").open("x") as another:  # it may get the number that the journal had

@@ -55,8 +55,10 @@ class Proxy:
         (
             RuleStatus(seen_before=6),
             "",
-            "the rule acted on none of the EndTxn requests: none was seen; "
-            "6 EndTxn requests came before the rule was in force",
+            (
+                "the rule acted on none of the EndTxn requests: none was seen; "
+                "6 EndTxn requests came before the rule was in force"
+            ),
         ),
         (RuleStatus(1, 1, 0, 0, ("held", "lost")), "", "no effect of the rule is proved: held; lost"),
         (RuleStatus(1, 1, 1, 0, ("held", "answered")), "held; answered", ""),

@@ -38,7 +38,9 @@ def test_without_a_rule_every_byte_passes(link: LinkUnderTest) -> None:
 def produce_by_id(link: LinkUnderTest, correlation: int, topic_id: bytes) -> bytes:
     """Return a Produce request that names its topic by id, as Produce does since version 13."""
     topics = [{"TopicId": topic_id, "PartitionData": [{"Index": 0, "Records": b"r"}]}]
-    return link.request("Produce", 13, correlation, {"TransactionalId": None, "Acks": -1, "TopicData": topics})
+    return link.request(
+        "Produce", 13, correlation, {"TransactionalId": None, "Acks": -1, "TopicData": topics}
+    )
 
 
 def metadata(link: LinkUnderTest, correlation: int, topics: dict[bytes, str | None]) -> bytes:
@@ -56,7 +58,9 @@ def test_a_rule_selects_a_topic_by_name_where_messages_have_its_id(
     link.answer(metadata(link, 1, topics))
     assert link.client.take() == [metadata(link, 1, topics)]
     fields = {"TopicData.Name": "invoices"}
-    proxy.add(ProtocolRule("r", Selector("Produce", fields=fields), Action.DROP, client=ClientConnection.STALL))
+    proxy.add(
+        ProtocolRule("r", Selector("Produce", fields=fields), Action.DROP, client=ClientConnection.STALL)
+    )
     link.broker.take()
     for number, topic_id in enumerate((payments, lost, bytes(16))):
         link.send(produce_by_id(link, number, topic_id))
@@ -117,7 +121,11 @@ def test_the_message_that_releases_waits_for_the_answer(proxy: ProxyUnderTest, l
     ("action", "release", "reason"),
     [
         (Action.HOLD, Release(), ""),
-        (Action.HOLD, Release(after=(Selector("AddOffsetsToTxn"),)), ", because no AddOffsetsToTxn request was seen"),
+        (
+            Action.HOLD,
+            Release(after=(Selector("AddOffsetsToTxn"),)),
+            ", because no AddOffsetsToTxn request was seen",
+        ),
         (Action.HOLD, Release(after_s=2.0), ", because 2 s had not passed"),
         (Action.DUPLICATE, Release(after_s=2.0), ", because 2 s had not passed"),
         (Action.SWAP, Release(), ", because no other of its kind had passed"),
@@ -151,7 +159,9 @@ def test_a_release_of_which_only_the_time_is_missing_has_not_come(
     second.answer(second.response("EndTxn", 1))
     status = proxy.heal()
     assert (status.proved, status.missed) == (1, 1)
-    assert any(words.endswith("was delivered at the heal, because 2 s had not passed") for words in status.words)
+    assert any(
+        words.endswith("was delivered at the heal, because 2 s had not passed") for words in status.words
+    )
 
 
 def test_a_message_that_releases_waits_at_most_five_seconds(

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from harness.common.errors import EnvironmentFailure, FaultFailed, UsageError
+from harness.common.errors import EnvironmentFailure, FaultFailed, StartFailed, UsageError
 from harness.model.vocabulary import Role
-from harness.processes.program import ProgramRules
+from harness.processes.program import CommandLine, ProgramRules
 from harness.processes.spawn import Supervisor
+from harness.processes.specs import ProcessSpec
 from harness.protocol.observed_clients import ObservedClients
 from harness.results.run_metadata import ProgramClient
 from harness.runner.final_state import DrainTimeouts, FinalState
@@ -40,6 +41,9 @@ from tests.support.fake_run import (
 
 SOON = DrainTimeouts(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
 KILL = PlannedFault("kill-broker", Target("leader", "in/0"), 0.1, 0.05)
+SINCE_START = PlannedFault(
+    "rule", Target("rule", "drop"), 0.0, 0.8, {"api": "InitProducerId", "action": "drop", "since": "start"}
+)
 CUT = PlannedFault("partition", Target("isolate", "1"), 0.4, 0.05)
 
 
@@ -111,6 +115,60 @@ def test_a_run_injects_faults_heals_them_and_reads_the_final_state(tmp_path: Pat
     assert run.prepared_in == ["faults"]
     assert run.took_s >= run.limit_s
     assert (tmp_path / "journals" / "nemesis.jsonl").read_text().count("kill-broker") == 2
+
+
+@dataclass(frozen=True)
+class WatchedStarts(Script):
+    """A program that notes which links have an effect at each start of a worker."""
+
+    network: FakeNetwork = field(default_factory=FakeNetwork)
+    affected: list[list[str]] = field(default_factory=list)
+
+    def command_line(self, spec: ProcessSpec) -> CommandLine:
+        if spec.role is Role.WORKER:
+            self.affected.append(list(self.network.affected))
+        return super().command_line(spec)
+
+
+@pytest.mark.parametrize("since", [True, False])
+def test_a_rule_since_the_start_is_in_force_before_the_first_worker_starts(
+    since: bool, tmp_path: Path
+) -> None:
+    network = FakeNetwork(links=["client:w0->1"])
+    program = WatchedStarts(network=network)
+    parameters = {name: value for name, value in SINCE_START.parameters.items() if name != "since" or since}
+    run = FakeWholeRun(
+        tmp_path,
+        FakeCluster(network=network),
+        program,
+        faults=(replace(SINCE_START, parameters=parameters), KILL),
+    )
+    run.perform()
+    assert program.affected[0] == (["client:w0->1"] if since else [])
+    assert {report.fault: report.acted for report in run.log.reports} == {"rule": True, "kill-broker": True}
+    rule_s, kill_s = (
+        next(each.end_s for each in run.log.reports if each.fault == name) for name in ("rule", "kill-broker")
+    )
+    assert (
+        rule_s is not None and kill_s is not None and rule_s > kill_s
+    )  # its time counts from the first input
+    assert network.affected == []
+
+
+def test_a_rule_since_the_start_is_healed_if_a_worker_does_not_start(tmp_path: Path) -> None:
+    network = FakeNetwork(links=["client:w0->1"])
+    run = FakeWholeRun(tmp_path, FakeCluster(network=network), Script(EXITS_AT_START), faults=(SINCE_START,))
+    with pytest.raises(StartFailed):
+        run.perform()
+    assert network.imposed and network.affected == []
+
+
+def test_a_rule_since_the_start_that_cannot_be_in_force_ends_the_run(tmp_path: Path) -> None:
+    network = FakeNetwork(links=["peer:1->2:int"])
+    run = FakeWholeRun(tmp_path, FakeCluster(network=network), faults=(SINCE_START,), limit_s=600.0)
+    with pytest.raises(FaultFailed, match="this cluster has no links client:w"):
+        run.perform()
+    assert run.took_s < 60
 
 
 def test_clients_are_not_known_without_a_protocol_proxy(tmp_path: Path) -> None:
