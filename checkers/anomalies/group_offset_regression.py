@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from checkers.findings.build import finding, record_position
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.tables import Tables
-from harness.results.example import Example
+from harness.results.example import Example, Record
 from harness.results.wording import printable
 
 
@@ -59,7 +59,21 @@ def _sentence(e: Example) -> str:
     who = "the group" if rest.get("group") is None else f"group {printable(rest['group'], 60)}"
     by = f", by {e.operation}" if e.operations else ""
     change = f"from {printable(rest.get('committed_before'))} to {printable(rest.get('committed'))}"
-    return f"the committed offset of {who} for {where} went back {change}{by}"
+    return f"the committed offset of {who} for {where} went back {change}{by}{_in_another(e)}"
+
+
+def _in_another(e: Example) -> str:
+    """Name the operation whose transaction has the offset commit, if it is not the one that sent it."""
+    after, before = e.part("record"), e.part("record_before")
+    if not isinstance(after, Record) or not isinstance(before, Record):
+        return ""
+    same_marker = after.get("marker_offset") is not None and after.get("marker_offset") == before.get(
+        "marker_offset"
+    )
+    own, other = e.writer(after), e.writer(before)
+    if not same_marker or own is None or other is None or own.get("op") == other.get("op"):
+        return ""
+    return f", whose offset commit arrived late, in the transaction of {other.words}"
 
 
 WORDING = {

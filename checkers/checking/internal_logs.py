@@ -37,7 +37,8 @@ def check_transaction_log(facts: EvidenceCounts, promises: Promises, missing: Mi
     if merged := facts.numbers["merged"]:
         missing.add(
             "merged transactions",
-            f"several operations wrote into one transaction of the transaction log: {plural(merged, 'transaction')}",
+            f"several operations wrote into one transaction of the transaction log: {plural(merged, 'transaction')}; "
+            "the log lacks transactions, or requests arrived after their transactions had ended",
             "transactions",
         )
 

@@ -23,6 +23,11 @@ FROM_THE_START = "(internal or log_start = 0)"
 """The log has all records that the run wrote. An internal topic may begin above offset 0, because a shared cluster had
 the topic before the run.
 """
+IN_TIME = """filter(commits, c -> not exists(commits, earlier -> earlier.tp = c.tp and earlier.group = c.group
+    and earlier.committed = c.committed and earlier.log_tp = c.log_tp and earlier.marker_offset < c.log_offset))"""
+"""The offset commits of an operation without those that arrived late. Such a commit repeats an earlier one of the
+operation, and is in the log above the marker that decided the earlier one: the client had sent the request again.
+"""
 NTH = "partition by run, tp, producer_id"
 EARLIER = "(partition by run, group, tp order by log_offset rows between unbounded preceding and 1 preceding)"
 
@@ -167,9 +172,12 @@ def count_shared_producers(states: DataFrame) -> DataFrame:
 
 
 def count_merged_transactions(operations: DataFrame, markers: DataFrame) -> DataFrame:
-    """Count the transactions of the transaction log to which several operations wrote: run, merged."""
+    """Count the transactions of the transaction log to which several operations wrote: run, merged.
+
+    Offset commits that arrived late are left out, because the log shows how they came into the transaction.
+    """
     return (
-        transactions_of_operations(operations, markers)
+        transactions_of_operations(operations.withColumn("commits", F.expr(IN_TIME)), markers)
         .groupBy(*TRANSACTION_KEY)
         .agg(F.expr("count(distinct op) as ops"))
         .where("ops > 1")

@@ -58,7 +58,7 @@ def make_operations(
             marker_ms (null if it was not acknowledged)]. A record without an acknowledged position has the position at
             which the final reader received it, and is held, but neither covered nor passed. The other fields are as in
             `log_entries`
-        commits: array of offset commits [tp, committed, log_tp, offset (in the log), effect, transactional, abandoned,
+        commits: array of offset commits [tp, committed, log_tp, log_offset, effect, transactional, abandoned,
             group, marker_offset, marker_ms]
         claims: array of input ranges [group, tp, first, next]
     """

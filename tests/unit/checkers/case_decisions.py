@@ -151,6 +151,25 @@ def a_transaction_of_the_log_that_holds_two_operations_is_a_gap(h: History) -> N
     h.log_transaction(1, ["x", OFFSETS])
 
 
+@case(
+    group_offset_regression=1,
+    examples={"group-offset-regression": {"record": {"op": 2}, "record_before": {"op": 3}}},
+)
+def a_late_repeated_offset_commit_in_the_next_transaction_is_no_gap(h: History) -> None:
+    h.feed(2)
+    first = h.transact(0)
+    op = h.op()
+    h.poll(op, "a", 1, "f:1:0")
+    offset = h.append("x", f"{op.name}:0", 1, output_name="x", inputs=[("a", 1)], digest=7)
+    h.send(op, "x", offset, inputs=[1], output_name="x")
+    h.rows["claims"].append({"op": op.op, "group": "g", "tp": h.tp["a"], "first": 1, "next": 2})
+    h.commit_offset(2, op, 1)
+    h.commit_offset(1, first, 1)
+    for topic in ("x", OFFSETS):
+        h.append_marker(topic, 1, "commit")
+    h.log_transaction(1, ["x", OFFSETS])
+
+
 def _markers_earlier(h: History, by_ms: int) -> None:
     h.alter(
         "batches",
