@@ -193,6 +193,7 @@ CHECKERS: tuple[Checker, ...] = (
         premises=WHOLE_LOGS,
         names=("poll-skip", "nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll"),
         rests_on=(*READS, *JOURNALS, "assignments", "claims"),
+        because=_by("lost-write"),
         family="order",
         applies_to=BOTH,
     ),

@@ -16,6 +16,9 @@ operation. Four things are not checked there: steps across a rebalance; the firs
 rebalance happened in it; steps across an operation of the same consumer that did not commit, because the consumer must
 go back to the committed offset after it; and skips inside a poll that goes back.
 
+A skip is a consequence of `lost-write` if every skipped record is a lost write: the consumer could not receive it. In a
+stored run, this happens in the clients' history only, because the final reader did not receive such a record either.
+
 Illegal because a consumer reads a partition from its position onwards: each record once, in the order of the offsets.
 Under `subscribe`, a rebalance moves positions between operations, so the first two anomalies are allowed there.
 Evidence: the offsets of all polls, and of the sends that must have committed. They give each value an index without
@@ -37,7 +40,7 @@ from pyspark.sql import DataFrame
 
 from checkers.external.jumps import BACK, SKIPS
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import jump_findings, operation, reader, record_position
+from checkers.findings.build import NO_OPERATIONS, jump_findings, operation, reader, record_position
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from harness.results.example import Example
@@ -50,7 +53,6 @@ def _rule(name: str, move: str, inside: bool) -> Rule:
         "reader_steps",
         where=f"move = '{move}' and {'' if inside else 'not '}coalesce(inside, false)",
         order=["op", "tp", "n"],
-        ops="array(before.op, op)",
         absence="true",
         detail={
             "records": f"array({record_position('tp', 'before.offset')}, {record_position()})",
@@ -77,6 +79,8 @@ def poll_order_external(t: ExternalTables) -> DataFrame:
         jumps,
         f"case when inside and {SKIPS} then 'int-poll-skip' when inside and {BACK} then 'int-nonmonotonic-poll' "
         f"when {SKIPS} then 'poll-skip' when {BACK} then 'nonmonotonic-poll' end",
+        # By this operation the finding is joined to the `lost-write` of the records that it skipped.
+        ops=f"if({SKIPS} and lost_writer is not null, array(lost_writer), {NO_OPERATIONS})",
     )
 
 
@@ -94,9 +98,9 @@ def _back(e: Example) -> str:
 
 WORDING = {
     "poll-skip": AnomalyWording(
-        "step skipped visible records",
-        "steps skipped visible records",
-        "From one poll to the next, a consumer skipped records that the final reader received.",
+        "step skipped records",
+        "steps skipped records",
+        "From one poll to the next, a consumer did not receive all records between two records of a partition.",
         _skip,
     ),
     "nonmonotonic-poll": AnomalyWording(
@@ -106,9 +110,9 @@ WORDING = {
         _back,
     ),
     "int-poll-skip": AnomalyWording(
-        "step inside one poll skipped visible records",
-        "steps inside one poll skipped visible records",
-        "Inside one poll, a consumer skipped records that the final reader received.",
+        "step inside one poll skipped records",
+        "steps inside one poll skipped records",
+        "Inside one poll, a consumer did not receive all records between two records of a partition.",
         _skip,
     ),
     "int-nonmonotonic-poll": AnomalyWording(

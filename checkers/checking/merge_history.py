@@ -56,6 +56,10 @@ def merge_history(
         **stored.anomalies,
         **{name: _permitted(finding, allowed.get(name)) for name, finding in findings.items()},
     }
+    for name, finding in findings.items():
+        cause = anomalies.get(finding.because or "")
+        if finding.because and (cause is None or cause.allowed):
+            anomalies[name] = replace(anomalies[name], because=None)
     in_order = [name for checker in CHECKERS for name in checker.anomalies]
     unchecked = {name: reason for name, reason in stored.not_checked.items() if name not in only_history}
     unchecked |= {name: history.not_checked[name] for name in only_history if name in history.not_checked}

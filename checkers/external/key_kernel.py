@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from checkers.external.by_key.jumps import find_jumps
+from checkers.external.by_key.jumps import find_jumps, writers_if_all_lost
 from checkers.external.by_key.rows import NONE, OperationRows, RecordRows, make_records
 from checkers.external.by_key.shuffle import collect_pieces
 from checkers.external.by_key.version_log import PACK, PARTS, cut, make_pack
@@ -30,6 +30,7 @@ JUMP = pa.struct(
     [
         *((name, _i64) for name in ("run", "key", "process", "op", "value", "index")),
         *((name, _i64) for name in ("offset", "op_before", "value_before", "offset_before", "before")),
+        ("lost_writer", _i64),  # see `checkers.external.by_key.jumps.writers_if_all_lost`
         ("n", _i32),
         ("outcome", _i8),
         ("inside", _bool),  # both steps belong to one operation
@@ -129,6 +130,7 @@ def _jumps(
 ) -> pa.StructArray:
     at, before, inside = find_jumps(rows, records, in_order, moves)
     index = records.index[records.of_row]
+    lost_writer = writers_if_all_lost(rows.group[at], index[before], index[at], rows, records)
     return _struct(
         JUMP,
         {
@@ -140,6 +142,7 @@ def _jumps(
             "value_before": rows.value[before],
             "offset_before": _or_null(rows.offset[before], NONE),
             "before": index[before],
+            "lost_writer": _or_null(lost_writer, NONE),
             "inside": inside,
             "polled": rows.polled[at],
         },

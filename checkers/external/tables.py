@@ -122,8 +122,9 @@ def make_external(
     passer_value, passer_offset: the read that got farthest, only for records that are due and not ok-read.
 
     `jumps`: run, key, process, op, n, value, offset, index, outcome, polled; of the step before op_before,
-    value_before, offset_before, before (its index); inside (both belong to one operation), forgotten,
-    rebalanced: see `checkers.external.by_key.jumps` and `checkers.external.jumps`. `siblings`: run, op, key,
+    value_before, offset_before, before (its index); lost_writer (if all records between them are lost: the writer of
+    the first), inside (both belong to one operation), forgotten, rebalanced: see `checkers.external.by_key.jumps` and
+    `checkers.external.jumps`. `siblings`: run, op, key,
     value: the ok-read records of every operation that has a lost record. `components`: see
     `checkers.external.graph.make`; at most `examples` of each name have a cycle, and `too_large` says which edges
     it lacks. `counted`: run, records, read, in_place_of_another. `packs`: see

@@ -121,7 +121,9 @@ def reader() -> str:
     return "struct(op as op, n as n, role as role)"
 
 
-def jump_findings(jumps: DataFrame, anomaly: str) -> DataFrame:
+def jump_findings(
+    jumps: DataFrame, anomaly: str, ops: str = "array_distinct(array(op_before, op))"
+) -> DataFrame:
     """Return one finding for each row of `checkers.external.jumps.make_jumps`.
 
     `anomaly` is SQL for the name of the anomaly, or null if the row is no finding.
@@ -130,7 +132,7 @@ def jump_findings(jumps: DataFrame, anomaly: str) -> DataFrame:
         jumps.selectExpr("*", f"{anomaly} as anomaly").where("anomaly is not null"),
         "anomaly",
         order=["op", "key", "n"],
-        ops="array_distinct(array(op_before, op))",
+        ops=ops,
         records="array(struct(key as key, value_before as value, offset_before as offset), "
         "struct(key as key, value as value, offset as offset))",
         skipped="if(index > before, index - before - 1, null)",

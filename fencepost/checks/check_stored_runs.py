@@ -1,6 +1,7 @@
 """From stored runs to verdicts: check the tables, and decide from the findings and the run metadata."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,14 +11,18 @@ from fencepost.checks.verdict_rules import decide, heals_known
 from harness.common.errors import AnalysisFailed, FencepostError, UnreadableInput
 from harness.model.pipeline import JOINED
 from harness.model.promises import HISTORY_FILE
+from harness.model.vocabulary import Fate
 from harness.record.client_history import file_crc
 from harness.record.parquet_reader import has_tables, read_parquet
 from harness.record.run_tables import PLAN
 from harness.record.schema import HISTORY, LOG
+from harness.results.example import Record
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata
-from harness.results.verdict import CALLER, CheckResult, Verdict
+from harness.results.verdict import CALLER, AnomalyFindings, CheckResult, Verdict
 from harness.settings.run_file import StoredPlan
+from reports.run_tables import RunTables
+from reports.timeline.markers import batches_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -165,8 +170,30 @@ def _with_histories(
         table_result = results[run.run]
         if isinstance(table_result, CheckResult):
             history_result = _changed_history(run) or _history_result(file_results.get(n))
-            merged[run.run] = merge_history(table_result, history_result, allowed[run.run])
+            both = merge_history(table_result, history_result, allowed[run.run])
+            of_history = [each for name, each in both.anomalies.items() if name not in table_result.anomalies]
+            add_fates(RunTables(run.folder), of_history)
+            merged[run.run] = both
     return merged
+
+
+def add_fates(tables: RunTables, findings_of_history: Iterable[AnomalyFindings]) -> None:
+    """Add what the broker log says about the records of the examples, in place. The history has no log."""
+    records: dict[tuple[int, int], list[Record]] = defaultdict(list)
+    for findings in findings_of_history:
+        parts = (part for example in findings.examples for part in example.parts())
+        for record in (part for part in parts if isinstance(part, Record)):
+            topic, partition, offset = (record.get(name) for name in ("topic", "partition", "offset"))
+            tp = tables.numbers.get((str(topic), partition))
+            if tp is not None and offset is not None and record.get("fate") is None:
+                records[tp, offset].append(record)
+    for position, batch in batches_of(tables, records).items():
+        fate = (batch["marker"] or Fate.OPEN.value) if batch["transactional"] else Fate.PLAIN.value
+        facts = {name: batch[name] for name in ("producer_id", "epoch", "marker_offset")}
+        for record in records[position]:
+            record.facts |= {
+                name: fact for name, fact in (facts | {"fate": fate}).items() if fact is not None
+            }
 
 
 def _history_result(result: CheckResult | FencepostError | None) -> CheckResult | Reason:

@@ -38,3 +38,25 @@ def find_jumps(
         & (inside | rows.polled[in_order] | (index <= index_before))
     )
     return in_order[jumps], in_order[before[jumps]], inside[jumps]
+
+
+def writers_if_all_lost(
+    group: np.ndarray, first: np.ndarray, last: np.ndarray, rows: OperationRows, records: RecordRows
+) -> np.ndarray:
+    """Return the writer of the record after `first`, if every record between `first` and `last` is lost; else NONE.
+
+    A lost record must have committed, and no ok operation received it.
+
+    `group`, `first`, `last`: by pair of records, the number of their key and their indexes.
+    """
+    lost = np.flatnonzero(records.due & ~records.ok_read & (records.index > 0))
+    width = int(records.index.max(initial=0)) + 1
+    place = rows.group[records.first[lost]].astype(np.int64) * width + records.index[lost]
+    in_order = np.argsort(place)
+    place = place[in_order]
+    begin = np.searchsorted(place, group.astype(np.int64) * width + first, side="right")
+    end = np.searchsorted(place, group.astype(np.int64) * width + last, side="left")
+    all_lost = (last - first > 1) & (end - begin == last - first - 1)
+    writers = np.full(len(group), NONE)
+    writers[all_lost] = records.writer[lost[in_order[begin[all_lost]]]]
+    return writers

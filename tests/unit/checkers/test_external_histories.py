@@ -92,3 +92,19 @@ def test_a_cycle_names_the_last_record_of_all(spark: SparkSession) -> None:
     )
     steps = ["T6 read 1 from 7, which T5 wrote", "T5 read 2 from 7, which T6 wrote"]
     assert result.anomalies["G1c"].examples[0].rest["steps"] == steps
+
+
+@pytest.mark.parametrize(
+    ("received", "cause"),
+    [((), "lost-write"), ((2,), None), ((2, 3), None)],
+    ids=["both are lost", "one is lost", "none is lost"],
+)
+def test_a_skip_is_a_consequence_if_every_skipped_record_is_lost(
+    spark: SparkSession, received: tuple[int, ...], cause: str | None
+) -> None:
+    sends = [send_row(2 * value, value, value) for value in (1, 2, 3, 4)]
+    skip = [poll_row(12, 1, 1), poll_row(12, 4, 4, n=1)]
+    reads = [poll_row(20 + value, value, value) for value in received]
+    result = check_one(spark, [*sends, *skip, *reads], {})
+    assert result.anomalies["int-poll-skip"].because == cause
+    assert ("lost-write" in result.anomalies) == (len(received) < 2)

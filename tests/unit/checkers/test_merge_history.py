@@ -77,6 +77,16 @@ def test_examples_get_the_keys_of_stored_runs():
     assert example["operations"] == [{**reader, "call_ns": 1, "return_ns": 2}] and example["skipped"] == 1
 
 
+def test_a_skip_is_a_consequence_only_if_the_tables_found_its_cause():
+    skip = replace(ONE, because="lost-write")
+    history = external(poll_skip=skip, lost_write=ONE)
+    alone = merge_history(STORED, history, {}).anomalies["poll-skip"]
+    both = merge_history(replace(STORED, anomalies={"lost-write": ONE}), history, {}).anomalies["poll-skip"]
+    permitted = replace(ONE, allowed=True)
+    other = merge_history(replace(STORED, anomalies={"lost-write": permitted}), history, {})
+    assert (alone.because, both.because, other.anomalies["poll-skip"].because) == (None, "lost-write", None)
+
+
 def test_a_permitted_anomaly_of_the_history_is_allowed():
     both = merge_history(STORED, external(G1c=ONE), {"G1c": "--allow"})
     assert both.anomalies["G1c"].allowed and both.anomalies["G1c"].allowed_by == "--allow"
