@@ -182,17 +182,27 @@ def _unmarked(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCa
 def _has_marker(evidence: FindingEvidence, attempt: Attempt, batch: Row, next_ns: int) -> bool:
     """Return whether the partition of a batch has a marker for the attempt: then the batch came behind it."""
     times_ns = evidence.markers_ns(batch["tp"], batch["producer_id"])
-    return any((attempt.begin_ns or 0) - TICK_NS <= marker_ns <= next_ns + TICK_NS for marker_ns in times_ns)
+    from_ns = (_asked_ns(attempt) or 0) - TICK_NS
+    return any(from_ns <= marker_ns <= next_ns + TICK_NS for marker_ns in times_ns)
+
+
+def _asked_ns(attempt: Attempt) -> int | None:
+    """Return when the attempt asked for its end, or if that is not known, when it began.
+
+    A client may begin a transaction before the one before is complete and has its markers.
+    """
+    return attempt.begin_ns if attempt.decided_ns is None else attempt.decided_ns
 
 
 def _completion(evidence: FindingEvidence, attempt: Attempt) -> tuple[int | None, int | None]:
     """Return when the attempt's transaction was complete, and when the next one of its id began."""
     completed_ns: int | None = None
+    from_ns = _asked_ns(attempt)
     for row in evidence.states:
-        if row["transactional_id"] != attempt.transactional_id or attempt.begin_ns is None:
+        if row["transactional_id"] != attempt.transactional_id or from_ns is None:
             continue
         at_ns = evidence.t.at_ns(row["update_ms"])
-        if at_ns is None or at_ns < attempt.begin_ns - TICK_NS:
+        if at_ns is None or at_ns < from_ns - TICK_NS:
             continue
         if completed_ns is not None and row["state"] == "Ongoing":
             return completed_ns, at_ns

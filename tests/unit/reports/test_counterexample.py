@@ -284,15 +284,22 @@ def test_a_worker_that_was_killed_in_its_transaction_is_the_cause(tmp_path: Path
     assert "w: worker w was killed" in messages(story)
 
 
-def without_marker() -> History:
-    """The first transaction of a producer is completed without a marker in `x`; its second one is aborted there."""
-    history = History()
+def without_marker(history: History | None = None, **first: int) -> History:
+    """The first transaction of a producer is completed without a marker in `x`; its second one is aborted there.
+
+    `first`: other columns of the first operation.
+    """
+    history = history or History()
     history.feed(2)
-    history.transact(0, fate="open", offsets_fate="commit", state="CompleteCommit", transactional_id="id-1")
+    history.transact(
+        0, fate="open", offsets_fate="commit", state="CompleteCommit", transactional_id="id-1", **first
+    )
     history.clock += 50_000_000
     history.transact(1, outcome="fail", transactional_id="id-1")
     later = {"max_timestamp_ms": int(WALL_MS) + 90}  # a marker is written after its transaction has begun
-    history.alter("batches", lambda row: row | later if row.get("marker") == "abort" else row)
+    history.alter(
+        "batches", lambda row: row | later if row.get("marker") == "abort" and row["base_offset"] else row
+    )
     return history
 
 
@@ -304,6 +311,13 @@ def test_a_completed_transaction_without_a_marker_is_the_cause(tmp_path: Path) -
     assert story.cause.key == "no marker" and story.cause.fault == 1
     assert story.cause.sentences[0].endswith("and wrote no marker for it to x/0.")
     assert story.cause.sentences[-1].startswith("At that time, broker 1 was killed")
+
+
+def test_a_marker_of_the_transaction_before_that_came_late_is_not_its_marker(tmp_path: Path) -> None:
+    history = History()
+    history.append_marker("x", 1, "abort", ms=int(WALL_MS) + 1)
+    (story,) = told(tmp_path, without_marker(history, call_ns=0), {"record": record(1, "w:0:0")})
+    assert story.cause.key == "no marker"
 
 
 def test_a_transaction_whose_marker_came_in_time_lacks_none(tmp_path: Path) -> None:
