@@ -3,6 +3,9 @@
 A producer id has written to a partition. The partition has fewer markers of that id than there are completed
 transactions of that id that named the partition when they were prepared.
 
+The transaction without a marker is found by time: a marker is written after its transaction was prepared, and before
+the next transaction of the producer is prepared. If the times contradict this, the finding names the partition only.
+
 Illegal because Complete means that every partition has its marker. Without the marker, the records stay open, or share
 the fate of the producer's next transaction.
 Evidence: the whole transaction log, and the leader's log of the partition, uncompacted and from its first offset. The
@@ -17,35 +20,39 @@ Blind spot: a repeated marker of the same producer in that partition hides a mis
 Reference: KAFKA-20734; seen on Kafka 4.3.1 and 4.4.0, where a coordinator skips a partition that has no leader.
 """
 
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import finding, record_position
+from checkers.findings.build import finding
+from checkers.findings.form import Findings
+from checkers.findings.lookup import wanted_keys
 from checkers.findings.wording import AnomalyWording
+from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
-from harness.results.example import Example
+from harness.results.example import Example, Part, Record
 from harness.results.wording import printable
+
+Row = Mapping[str, Any]
+LOG = ("run", "tp", "producer_id")
+"""A producer in a partition."""
 
 
 def unmarked_partition(t: Tables) -> DataFrame:
     """Return one row for each producer id and partition."""
-    completed = t.states.where("state in ('CompleteCommit', 'CompleteAbort')").selectExpr(
-        "run",
-        "explode(before.tps) as tp",
-        "before.producer_id as producer_id",
-        "struct(log_tp, log_offset, epoch, state, transactional_id) as completion",
-    )
-    written = t.batches.where("not compacted and log_start = 0").selectExpr(
-        "run", "tp", "producer_id", "markers", "struct(base_offset, epoch) as batch"
-    )
+    written = t.batches.where("not compacted and log_start = 0").select(*LOG, "markers")
     unmarked = (
-        completed.unionByName(written, allowMissingColumns=True)
-        .groupBy("run", "tp", "producer_id")
+        _completed(t)
+        .unionByName(written, allowMissingColumns=True)
+        .groupBy(*LOG)
         .agg(
-            F.expr("count(completion) as completions"),
-            F.expr("max(completion) as completion"),
+            F.expr("count(transactional_id) as completions"),
+            F.expr("max(transactional_id) as transactional_id"),
             F.expr("max(markers) as markers"),
-            F.expr("max(batch) as batch"),
         )
         .where("markers < completions")
     )
@@ -54,26 +61,111 @@ def unmarked_partition(t: Tables) -> DataFrame:
         "unmarked-partition",
         order=["tp", "producer_id"],
         absence="true",
-        record=record_position("tp", "batch.base_offset"),
+        place="struct(tp as tp)",
         producer_id="producer_id",
-        epoch="batch.epoch",
-        transactional_id="completion.transactional_id",
+        transactional_id="transactional_id",
         markers="markers",
         completions="completions",
-        last_completion="struct(completion.log_tp as tp, completion.log_offset as offset, "
-        "completion.epoch as epoch, completion.state as state)",
     )
+
+
+def _completed(t: Tables) -> DataFrame:
+    """Return one row for each completed transaction and each of its partitions."""
+    return t.states.where("state in ('CompleteCommit', 'CompleteAbort')").selectExpr(
+        *("run", "explode(before.tps) as tp", "before.producer_id as producer_id", "transactional_id"),
+        *("log_tp", "log_offset", "epoch", "state", "before.update_ms as prepared_ms"),
+    )
+
+
+def explain(t: Tables, findings: Mapping[int, list[Findings]]) -> None:
+    """Add to each example the first transaction without a marker, and its first record in the partition."""
+    examples = {
+        (run, example.facts["place"].facts["tp"], example.facts["producer_id"]): example
+        for run, run_findings in findings.items()
+        for finding in run_findings
+        for example in finding.examples
+    }
+    wanted = broadcast(wanted_keys(t.states.sparkSession, LOG, set(examples)))
+    entries = t.headers.where("leader").select(*LOG, "base_offset", "marker", "epoch", "max_timestamp_ms")
+    transactions = _collect(_completed(t).join(wanted, on=list(LOG)), "log_offset")
+    entries_by_log = _collect(entries.join(wanted, on=list(LOG)), "base_offset")
+    for log, example in examples.items():
+        entries_of_log = entries_by_log[log]
+        for row in _without_marker(transactions[log], entries_of_log)[:1]:
+            place = {"tp": row["log_tp"], "offset": row["log_offset"]}
+            record = _first_record(row, entries_of_log)
+            found = {} if record is None else {"record": Record("record", {"tp": log[1], "offset": record})}
+            completion = Part("completion", place | {name: row[name] for name in ("epoch", "state")})
+            example.facts = {**found, **example.facts, "completion": completion}
+
+
+def _collect(rows: DataFrame, order: str) -> Mapping[tuple[int, ...], Sequence[Row]]:
+    """Return the rows by `LOG`, in the order of a column."""
+    by_log: dict[tuple[int, ...], list[Row]] = defaultdict(list)
+    for row in sorted(rows.toArrow().to_pylist(), key=lambda row: row[order]):
+        by_log[tuple(row[key] for key in LOG)].append(row)
+    return by_log
+
+
+def _without_marker(transactions: Sequence[Row], entries: Sequence[Row]) -> list[Row]:
+    """Return the transactions without a marker, in order. Empty: the times do not show which they are.
+
+    Each marker is given to the last transaction that was prepared before it. The times are wrong if it is the marker
+    of another decision, or if the transaction has one already. A marker that repeats the entry before it is left out.
+    """
+    prepared_ms = [row["prepared_ms"] for row in transactions]
+    if prepared_ms != sorted(prepared_ms):
+        return []
+    marked: set[int] = set()
+    before: Row = {}
+    for entry in entries:
+        repeats = all(entry[name] == before.get(name) for name in ("marker", "epoch"))
+        if entry["marker"] is not None and not repeats:
+            at = bisect_right(prepared_ms, entry["max_timestamp_ms"]) - 1
+            if (
+                at < 0
+                or at in marked
+                or transactions[at]["state"] != f"Complete{entry['marker'].capitalize()}"
+            ):
+                return []
+            marked.add(at)
+        before = entry
+    return [row for at, row in enumerate(transactions) if at not in marked]
+
+
+def _first_record(transaction: Row, entries: Sequence[Row]) -> int | None:
+    """Return the offset of the first record of a transaction without a marker. None: it is not known.
+
+    It is above the markers of earlier transactions, and was made before the transaction was prepared.
+    """
+    first = None
+    for entry in entries:
+        if entry["max_timestamp_ms"] > transaction["prepared_ms"]:
+            break
+        if entry["marker"] is not None:
+            first = None
+        elif first is None:
+            first = entry["base_offset"]
+    return first
 
 
 def _sentence(e: Example) -> str:
-    markers, completions = printable(e.rest.get("markers")), printable(e.rest.get("completions"))
-    last = e.part("last_completion")
-    last_state = f"; the last one is {printable(last.get('state'), 40)}" if last else ""
-    where = e.first_record.partition
-    return (
-        f"{where} has {markers} markers of {e.transactional_id}, but {completions} of its transactions there are "
-        f"complete{last_state}"
+    place, completion, record = (e.part(name) for name in ("place", "completion", "record"))
+    where = (place or e.first_record).partition
+    if completion is None:
+        markers, completions = printable(e.rest.get("markers")), printable(e.rest.get("completions"))
+        return (
+            f"{where} has {markers} markers of {e.transactional_id}, but {completions} of its transactions there are "
+            "complete"
+        )
+    words = (
+        f"a transaction of {e.transactional_id} is complete ({printable(completion.get('state'), 40)} at "
+        f"{completion.position}), but {where} has no marker of it"
     )
+    if record is None:
+        return words
+    later = "" if record.get("marker_offset") is None else ", which is that of a later transaction"
+    return f"{words}: {record.words} is {record.fate}{later}"
 
 
 WORDING = {

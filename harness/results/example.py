@@ -146,7 +146,7 @@ KINDS: Mapping[str, type[Part]] = {
     **dict.fromkeys(("offsets", "aborted_offsets", "gone_offsets", "claims"), Offset),
     "passed_by": PassingCommit,
     "cycle": Dependency,
-    **dict.fromkeys(("place", "partitions", "completions", "last_completion", "replicas"), Part),
+    **dict.fromkeys(("place", "partitions", "completions", "completion", "replicas"), Part),
 }
 """By key of an example or of a part: the kind of the object that it holds, or of the objects in its list."""
 

@@ -76,12 +76,15 @@ def unmarked_partition(h: Run, rng: Random) -> Planted:
     _, pid = h.fresh()
     many = rng.randint(2, 3)
     missing = rng.randrange(many - 1)
+    offsets = []
     for number in range(many):
-        offset = h.append("m", None, pid)
+        h.tick()
+        offsets.append(h.append("m", None, pid))
         if number != missing:
             h.append_marker("m", pid, "abort")
         h.log_transaction(pid, "m", "Abort")
-    return {"unmarked-partition": [{**of_record("m", offset), "markers": many - 1, "completions": many}]}
+    counts = {"markers": many - 1, "completions": many}
+    return {"unmarked-partition": [{**of_record("m", offsets[missing]), **counts}]}
 
 
 def replica_divergence(h: Run, rng: Random) -> Planted:

@@ -15,6 +15,12 @@ X = record(17, value="x=1")
 STATE = {"topic": "__transaction_state", "partition": 4, "offset": 90, "epoch": 2}
 INPUT = {"topic": "purchases", "partition": 1, "offset": 812}
 STEP = {"records": [X, record(20, value="x=4")], "reader": T7}
+SET_BACK = "the committed offset of group shop for purchases/1 went back from 816 to 812"
+UNMARKED = (
+    "a transaction of shop-2 is complete (CompleteAbort at __transaction_state/4 offset 90), but invoices/3 has no "
+    "marker of it"
+)
+LATER = "committed by the marker at offset 20, which is that of a later transaction"
 STEPPED = "payments-1.0:7 went from x=1 at invoices/3 offset 17 to x=4 at invoices/3 offset 20"
 WENT_BACK = "payments-1.0:7 received x=1 at invoices/3 offset 17, and then x=4 at invoices/3 offset 20"
 SENT = {"records": [X, record(12, value="x=2")], "operations": [T3, T7]}
@@ -150,8 +156,19 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
     "group-offset-regression": [
         (
             {"group": "shop", "input": INPUT, "committed": 812, "committed_before": 816, "record": {"op": 7}},
-            "the committed offset of group shop for purchases/1 went back from 816 to 812",
-        )
+            SET_BACK,
+        ),
+        (
+            {
+                "group": "shop",
+                "input": INPUT,
+                "committed": 812,
+                "committed_before": 816,
+                "record": {"op": 7, "marker_offset": 19, "operation": {"op": 7, "name": "shop-1.0:2"}},
+                "record_before": {"op": 9, "marker_offset": 19, "operation": {"op": 9, "name": "shop-1.0:4"}},
+            },
+            f"{SET_BACK}, by shop-1.0:2, whose offset commit arrived late, in the transaction of shop-1.0:4",
+        ),
     ],
     "phantom": [
         ({"record": X}, "x=1 at invoices/3 offset 17 is visible, but no process announced it"),
@@ -229,14 +246,22 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
     "unmarked-partition": [
         (
             {
-                "record": X,
+                "place": {"topic": "invoices", "partition": 3},
                 "transactional_id": "shop-2",
                 "markers": 4,
                 "completions": 5,
-                "last_completion": STATE | {"state": "CompleteCommit"},
             },
-            "invoices/3 has 4 markers of shop-2, but 5 of its transactions there are complete; the last one is CompleteCommit",
-        )
+            "invoices/3 has 4 markers of shop-2, but 5 of its transactions there are complete",
+        ),
+        (
+            {
+                "record": X | {"fate": "commit", "marker_offset": 20},
+                "place": {"topic": "invoices", "partition": 3},
+                "transactional_id": "shop-2",
+                "completion": STATE | {"state": "CompleteAbort"},
+            },
+            f"{UNMARKED}: x=1 at invoices/3 offset 17 is {LATER}",
+        ),
     ],
     "replica-divergence": [
         (
