@@ -96,9 +96,10 @@ def _describe_invalid(anomalies: Mapping[str, AnomalyFindings], faults: Sequence
     after = list(dict.fromkeys(printable(fault.struck, 200) for fault in before if fault))
     # Findings without an example may be earlier.
     all_shown = all(findings.count <= len(findings.examples) for _, findings in causes)
-    if len(after) > 1:  # the examples say which fault came before which finding
-        return f"{words}; before {'them' if all_shown else 'the examples shown'}, {join_words(after, 3)}"
-    return f"{words}, after {after[0]}" if all_shown else f"{words}; all examples shown are after {after[0]}"
+    if all_shown and len(after) == 1:
+        return f"{words}, after {after[0]}"
+    # If there are several faults, the examples say which one came before which finding.
+    return f"{words}; before {'them' if all_shown else 'the examples shown'}, {join_words(after, 3)}"
 
 
 def _moments(findings: Iterable[tuple[str, AnomalyFindings]]) -> Iterator[float]:

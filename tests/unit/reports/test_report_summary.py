@@ -99,7 +99,7 @@ def test_a_fault_is_named_only_for_the_examples_that_are_shown() -> None:
     verdict = make_verdict(Validity.INVALID)
     more = {name: replace(findings, count=findings.count + 1) for name, findings in verdict.anomalies.items()}
     expected = summarize(replace(verdict, anomalies=more))
-    assert expected.endswith("; all examples shown are after worker shop-2.0 was paused and replaced")
+    assert expected.endswith("; before the examples shown, worker shop-2.0 was paused and replaced")
 
 
 @pytest.mark.parametrize(("more", "expected"), [(0, "them"), (1, "the examples shown")])
