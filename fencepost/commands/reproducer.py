@@ -42,6 +42,7 @@ def command(store: str, out: str | None, with_values: bool, force: bool) -> Exit
 
     from checkers.registry import checker_of
     from harness.results.example import Example
+    from harness.settings.options import Options, to_toml
     from reports.reproducer.folder import require_reproducible, write_reproducer
 
     def describe(anomaly: str, example: Example) -> str:
@@ -49,7 +50,7 @@ def command(store: str, out: str | None, with_values: bool, force: bool) -> Exit
 
     require_reproducible(folder, verdict, force=force)
     output = Path(out) if out is not None else folder / FOLDER
-    notes = write_reproducer(folder, verdict, output, describe, with_values=with_values)
+    notes = write_reproducer(folder, verdict, output, describe, to_toml(Options()), with_values=with_values)
     for note in notes:
         print(note, file=sys.stderr)
     print(output)

@@ -1,8 +1,12 @@
 """From options to a run plan: the pipeline, the schedule of faults, and what is stored in `run.toml`."""
 
+import json
 import secrets
+import subprocess
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -228,6 +232,24 @@ def session_timeout_ms(options: Options) -> int:
     )
 
 
+def source_commit(clone: Path = Path(__file__).parents[2]) -> str | None:
+    """Return the git commit of the clone that runs, or from which Fencepost was installed. None: it is not known.
+
+    It ends with `-dirty` if the clone has changes that are not committed. Source of `vcs_info`: PEP 610.
+    """
+    if (clone / ".git").exists():
+        command = ["git", "-C", str(clone), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
+        with suppress(OSError, subprocess.SubprocessError):
+            return subprocess.run(
+                command, capture_output=True, text=True, check=True, timeout=10
+            ).stdout.strip()
+    with suppress(PackageNotFoundError, ValueError):
+        installed = json.loads(distribution("fencepost").read_text("direct_url.json") or "{}")
+        commit = installed.get("vcs_info", {}).get("commit_id")
+        return str(commit) if commit else None
+    return None
+
+
 def stored_plan(
     options: Options, plan: RunPlan, schedule: Schedule, command: str, started: datetime, clock: RunClock
 ) -> StoredPlan:
@@ -239,6 +261,7 @@ def stored_plan(
             "started": started.isoformat(timespec="seconds"),
             "seed": options.seed,
             "command": command,
+            **({"commit": commit} if (commit := source_commit()) else {}),
             "wall_ms_at_zero": clock.wall_ms_at_zero,
             "monotonic_ns_at_zero": clock.zero_ns,
             "session_timeout_ms": session_timeout_ms(options),

@@ -106,7 +106,7 @@ def _read(file: BinaryIO, source: str, name: str, wall_ms_at_zero: float) -> Ite
         if before is None and not _QUICK.search(line):
             continue
         text = line.decode("utf-8", "replace").rstrip("\r\n")
-        entry = _entry(text)
+        entry = entry_of(text)
         if before is not None:
             yield _extended(before, "" if entry else text)
             before = None
@@ -141,7 +141,7 @@ def _extended(line: TimedLogLine, following: str) -> TimedLogLine:
     )
 
 
-def _entry(text: str) -> tuple[float, str, str] | None:
+def entry_of(text: str) -> tuple[float, str, str] | None:
     """Return the time of an entry in seconds since 1970, its level as written, and its text. None: it is not one."""
     if text.startswith("%") and (own := _LIBRDKAFKA.match(text)):
         severity = int(own["level"])

@@ -9,6 +9,7 @@ from harness.common.errors import UnreadableInput
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, Verdict
 from harness.results.wording import integer
+from reports.counterexample.attempts import Attempt
 from reports.counterexample.diagram import Diagram
 from reports.counterexample.story import tell
 from reports.findings_text import example_sentences
@@ -27,17 +28,36 @@ class Finding:
     sentence: str
     cause: Sequence[str] = ()  # sentences; empty: nothing is known
     diagram: Diagram = field(default_factory=lambda: Diagram((), ()))
+    attempts: Sequence[Attempt] = ()  # its transactions, as the diagram shows them
 
     @property
     def interval_ns(self) -> tuple[int, int] | None:
-        """The time from the first to the last event of its operations. None: it has no operation with a time."""
+        """The time from the first to the last event of its operations and transactions. None: none has a time."""
         times_ns = [
             time_ns
             for operation in self.example.operations
             for key in ("call_ns", "commit_ns", "return_ns")
             if (time_ns := integer(operation.get(key))) is not None
         ]
+        times_ns += [
+            time_ns
+            for attempt in self.attempts
+            for time_ns in (attempt.begin_ns, attempt.decided_ns, attempt.end_ns)
+            if time_ns is not None
+        ]
         return (min(times_ns), max(times_ns)) if times_ns else None
+
+    @property
+    def last_ns(self) -> int | None:
+        """The time of the last event in its diagram, such as the marker that decided its records."""
+        times_ns = [message.time_ns for message in self.diagram.messages if message.time_ns is not None]
+        return max(times_ns, default=None)
+
+    def names(self, tables: RunTables) -> set[str]:
+        """Return its transactional ids and the partitions of its records, as brokers write them in their logs."""
+        ids = {attempt.transactional_id for attempt in self.attempts if attempt.transactional_id}
+        written = {tp for attempt in self.attempts for tp, _ in attempt.records}
+        return ids | {"-".join(map(str, tables.topic_partitions[tp])) for tp in written}
 
 
 def shown_finding(tables: RunTables, verdict: Verdict) -> Finding | None:
@@ -56,7 +76,10 @@ def shown_finding(tables: RunTables, verdict: Verdict) -> Finding | None:
         findings = verdict.anomalies[shown.anomaly]
         sentence = example_sentences(shown.anomaly, findings)[shown.number - 1]
         story = stories[0]
-        return Finding(shown.anomaly, findings, shown.example, sentence, story.cause.sentences, story.diagram)
+        return Finding(
+            *(shown.anomaly, findings, shown.example, sentence),
+            *(story.cause.sentences, story.diagram, shown.attempts),
+        )
     for anomaly, findings in ordered:
         if not findings.allowed and findings.examples:
             return Finding(anomaly, findings, findings.examples[0], example_sentences(anomaly, findings)[0])

@@ -47,6 +47,7 @@ def write_reproducer(
     verdict: Verdict,
     output: Path,
     describe: Describe,
+    defaults: Mapping[str, Any],
     *,
     with_values: bool = False,
     machine: Machine | None = None,
@@ -58,6 +59,7 @@ def write_reproducer(
         verdict: its verdict
         output: the new folder
         describe: writes the sentence of a finding again, from facts that are cleaned
+        defaults: the defaults of the options, as `run.toml` has them
         with_values: whether the contents of records stay
         machine: the machine on which the reproducer is made; None: this one
 
@@ -71,7 +73,7 @@ def write_reproducer(
     zero_ms = float(zero_ms) if isinstance(zero_ms, int | float) else 0.0
     tables = RunTables(folder, zero_ms)
     run = _Run(folder, settings, verdict, tables, zero_ms, shown_finding(tables, verdict))
-    files = _files(run, cleaning, describe)
+    files = _files(run, cleaning, describe, defaults)
     try:
         output.mkdir(parents=True)
         for name, text in files.texts.items():
@@ -98,7 +100,7 @@ def _read_settings(folder: Path) -> dict[str, Any]:
         raise UnreadableInput(f"{folder / PLAN} cannot be read: {error}") from error
 
 
-def _files(run: _Run, cleaning: Cleaning, describe: Describe) -> _Files:
+def _files(run: _Run, cleaning: Cleaning, describe: Describe, defaults: Mapping[str, Any]) -> _Files:
     """Return the files of the folder, all cleaned, and the notes."""
     option = run.settings.get("options", {}).get("pipeline")
     pipeline = Path(str(option)) if option is not None else None
@@ -116,6 +118,7 @@ def _files(run: _Run, cleaning: Cleaning, describe: Describe) -> _Files:
     parts = _readme_parts(
         run, cleaning, verdict, tomllib.loads(plan), ["README.md", *texts], notes, program.inputs
     )
+    parts = replace(parts, defaults=defaults)
     return _Files({"README.md": readme(parts), **texts}, notes)
 
 
@@ -188,6 +191,7 @@ def _readme_parts(
         cause=[cleaning.text(sentence) for sentence in finding.cause] if finding else [],
         faults=verdict.faults,
         options=options,
+        commit=str(run.settings.get("run", {}).get("commit", "")),
         versions={
             key: _without_origin(key, cleaning.text(value))
             for key, value in run.tables.metadata.versions.items()
@@ -237,12 +241,14 @@ def _logs(
     run: _Run, cleaning: Cleaning, steps: Sequence[TraceStep], inputs: Sequence[Path]
 ) -> tuple[list[str], list[str] | None]:
     """Return the lines of brokers and of programs around the finding. None: contents cannot be recognised in them."""
-    interval_ns = run.finding.interval_ns if run.finding else None
+    finding = run.finding
+    interval_ns = finding.interval_ns if finding else None
     times_ns = [step.time_ns for step in steps if step.time_ns is not None and step.who.startswith(IN_LOGS)]
     if interval_ns is None and times_ns:
         interval_ns = (min(times_ns), max(times_ns))
-    names = names_in(run.finding.example.as_json()) if run.finding else set()
-    brokers = cleaned(broker_lines(run.folder, run.zero_ms, interval_ns, names), cleaning)
+    names = names_in(finding.example.as_json()) | finding.names(run.tables) if finding else set()
+    last_ns = finding.last_ns if finding else None
+    brokers = cleaned(broker_lines(run.folder, run.zero_ms, interval_ns, names, last_ns), cleaning)
     lines = program_lines(run.folder, run.zero_ms, interval_ns, names)
     is_own = run.settings.get("options", {}).get("pipeline") is None
     return brokers, cleaned(lines, cleaning) if is_own else cleaned_printed(

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 
 from harness.record.naming import EXCERPT_LENGTH
 from harness.results.wording import printable
+from reports.axis.log_lines import entry_of
 from reports.reproducer.cleaning import WORD, Cleaning, may_identify
 from reports.run_tables import RunTables
 
@@ -21,11 +21,8 @@ MOST_CHARACTERS = 600
 """The most characters of a line that are shown."""
 LONGEST_READ = 8_000
 """The most characters of a line that are cleaned. Much longer than what is shown, so that no secret is cut in two."""
-AROUND_S = 1.0
+AROUND_S = 2.0
 """Seconds before and after a finding."""
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?")
-_EPOCH = re.compile(r"%\d\|(\d{10}\.\d{3})\|")
-"""The time that librdkafka writes, in seconds."""
 _TROUBLE = re.compile(r"\b(?:WARN|ERROR|FATAL)|error|exception|fenced|abort|traceback|panic", re.IGNORECASE)
 
 
@@ -43,32 +40,42 @@ class LogLine:
 
 
 def broker_lines(
-    folder: Path, zero_ms: float, interval_ns: tuple[int, int] | None, names: Collection[str]
+    folder: Path,
+    zero_ms: float,
+    interval_ns: tuple[int, int] | None,
+    names: Collection[str],
+    decided_ns: int | None = None,
 ) -> list[LogLine]:
     """Return the lines of the brokers' logs around a finding, in order of time.
 
-    If there are too many, the lines stay that have one of the names or report trouble, and of those the nearest to
-    the end of the interval.
+    If there are too many, those stay that have names twice, such as a transactional id and a partition, then those that
+    have one or report trouble, and of those the nearest to the end of the interval.
 
     Args:
         folder: the folder of the run
         zero_ms: the wall clock at the start of the run
         interval_ns: the time of the finding; None: it is not known, and there are no lines
         names: the partitions, groups and ids of the finding
+        decided_ns: until when lines count that have names twice; None: as the others
     """
     if interval_ns is None:
         return []
-    first, last = (interval_ns[0] - AROUND_S * 1e9, interval_ns[1] + AROUND_S * 1e9)
-    around = [
-        line
-        for file in sorted(folder.glob("brokers/*/server.log"))
-        for line in _lines(folder, file, zero_ms)
-        if line.at_ns is not None and first <= line.at_ns <= last
-    ]
+    begin, end = (interval_ns[0] - AROUND_S * 1e9, interval_ns[1] + AROUND_S * 1e9)
+    words = [re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])") for name in names]
+    around: list[tuple[bool, LogLine]] = []  # with whether the names are less than twice in it
+    for file in sorted(folder.glob("brokers/*/server.log")):
+        for line in _lines(folder, file, zero_ms):
+            if line.at_ns is None or not begin <= line.at_ns <= max(end, decided_ns or 0):
+                continue
+            # A transactional id may be called as a partition is: `payments-2`.
+            unnamed = sum(len(word.findall(line.text)) for word in words) < 2
+            if not unnamed or line.at_ns <= end:
+                around.append((unnamed, line))
     if len(around) > MOST_LINES:
-        around = [line for line in around if _concerns(line, names)]
-    nearest = sorted(around, key=lambda line: abs((line.at_ns or 0) - interval_ns[1]))[:MOST_LINES]
-    return sorted(nearest, key=lambda line: (line.at_ns, line.file, line.number))
+        around = [(unnamed, line) for unnamed, line in around if _concerns(line, names)]
+    around.sort(key=lambda each: (each[0], abs((each[1].at_ns or 0) - interval_ns[1])))
+    lines = [line for _, line in around[:MOST_LINES]]
+    return sorted(lines, key=lambda line: (line.at_ns, line.file, line.number))
 
 
 def program_lines(
@@ -167,25 +174,10 @@ def _lines(folder: Path, file: Path, zero_ms: float) -> Iterator[LogLine]:
     name = str(file.relative_to(folder))
     with file.open(encoding="utf-8", errors="backslashreplace") as lines:
         for number, text in enumerate(lines, 1):
-            at_ns = _at_ns(text, zero_ms) or at_ns
+            if (entry := entry_of(text)) is not None:
+                at_ns = round((entry[0] * 1000 - zero_ms) * 1e6)
             if text.strip():
                 yield LogLine(name, number, at_ns, text.rstrip("\n")[:LONGEST_READ])
-
-
-def _at_ns(text: str, zero_ms: float) -> int | None:
-    """Return the time at the start of a line, in UTC. None: there is none."""
-    if epoch := _EPOCH.match(text):
-        return round((float(epoch[1]) * 1000 - zero_ms) * 1e6)
-    found = _TIME.search(text[:80])
-    if found is None:
-        return None
-    try:
-        at = datetime.fromisoformat(f"{found[1]}T{found[2]}.{(found[3] or '0').ljust(6, '0')}").replace(
-            tzinfo=UTC
-        )
-    except ValueError:
-        return None
-    return round((at.timestamp() * 1000 - zero_ms) * 1e6)
 
 
 def names_in(finding_facts: object) -> set[str]:

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from harness.results.verdict import FaultReport, Validity
@@ -21,7 +21,10 @@ _OPTIONS_SHOWN = (
     "seed",
     "defect",
 )
+"""The options that are shown even if they have their defaults."""
+REPOSITORY = "https://github.com/fencepost/fencepost"
 _OF_WORKLOADS = frozenset({"client", "workers", "txn-size"})
+DIRTY = "-dirty"
 _BUILD = (
     ("package.json", "npm install"),
     ("go.mod", "go build"),
@@ -55,6 +58,8 @@ class ReadmeParts:
     has_diagram: bool
     cause: Sequence[str]  # of the finding, in sentences
     with_values: bool
+    commit: str  # of Fencepost in the run; empty: not known
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # of the options
 
 
 def readme(parts: ReadmeParts) -> str:
@@ -82,7 +87,7 @@ def _seen(parts: ReadmeParts) -> Iterator[str]:
     )
     yield f"# {parts.anomaly or 'A run without a verdict'}: {parts.pipeline} on Kafka {kafka}"
     yield ""
-    yield f"[Fencepost](https://github.com/fencepost/fencepost) ran {parts.pipeline} on Kafka {kafka} with {client}."
+    yield f"[Fencepost]({REPOSITORY}) ran {parts.pipeline} on Kafka {kafka} with {client}."
     yield f"The verdict is {word}: {parts.summary.rstrip('.')}."
     yield finding
     if parts.options.get("defect"):
@@ -133,17 +138,23 @@ def _run_it(parts: ReadmeParts) -> Iterator[str]:
     )
     yield "The new run is in `store/`, with `report.html`, all logs and all records."
     yield ""
-    if parts.notes:
+    notes = [*parts.notes]
+    if parts.commit.endswith(DIRTY):
+        notes.append("The run used a clone of Fencepost with changes that are not committed.")
+    if notes:
         yield "Before you run it:"
         yield ""
-        yield from (f"- {note}" for note in parts.notes)
+        yield from (f"- {note}" for note in notes)
         yield ""
 
 
 def _packages(parts: ReadmeParts) -> Iterator[str]:
-    """Yield what pip installs. All extras, so that nobody needs to know which of them the run uses."""
-    pin = f"=={parts.versions['fencepost']}" if "fencepost" in parts.versions else ""
-    yield f"fencepost[all]{pin}"
+    """Yield what pip installs. All extras, so that nobody needs to know which of them the run uses.
+
+    There is no release of Fencepost yet, so it comes from the commit that the run used, or else from the newest one.
+    """
+    commit = parts.commit.removesuffix(DIRTY)
+    yield f"fencepost[all] @ git+{REPOSITORY}{f'@{commit}' if commit else ''}"
     if "confluent-kafka" in parts.versions:
         yield f"confluent-kafka=={parts.versions['confluent-kafka']}"
 
@@ -163,13 +174,25 @@ def _versions(parts: ReadmeParts) -> Iterator[str]:
     yield ""
     yield "| | |"
     yield "| --- | --- |"
-    shown = [key for key in _OPTIONS_SHOWN if not (_is_custom(parts) and key in _OF_WORKLOADS)]
-    rows = {**parts.versions, **{key: parts.options[key] for key in shown if key in parts.options}}
-    for name, value in rows.items():
-        yield f"| {_cell(name)} | {_cell(value)} |"
+    for name, value in {**parts.versions, **dict(_shown_options(parts))}.items():
+        texts = value if isinstance(value, list) else [value]
+        for text in texts:
+            yield f"| {_cell(name)} | {_cell(text)} |"
     yield ""
-    yield "`run.toml` has all options and the schedule of the faults."
+    yield "All options that differ from their defaults are in this table. `run.toml` has the schedule of the faults."
     yield ""
+
+
+def _shown_options(parts: ReadmeParts) -> Iterator[tuple[str, Any]]:
+    """Yield the options that every reader needs, and then those that differ from their defaults."""
+    options = {key: value for key, value in parts.options.items() if key != "broker"}
+    options |= {f"broker.{name}": value for name, value in parts.options.get("broker", {}).items()}
+    for key in _OPTIONS_SHOWN:
+        if key in options and not (_is_custom(parts) and key in _OF_WORKLOADS):
+            yield key, options[key]
+    for key, value in options.items():
+        if key not in _OPTIONS_SHOWN and value != parts.defaults.get(key):
+            yield key, value
 
 
 def _faults(parts: ReadmeParts) -> Iterator[str]:
@@ -250,4 +273,4 @@ def _block(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _cell(value: object) -> str:
-    return printable(value, 300).replace("|", "\\|")
+    return printable(value, 1000).replace("|", "\\|")

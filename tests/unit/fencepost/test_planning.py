@@ -1,5 +1,6 @@
 """From options to a run plan."""
 
+import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from fencepost import registry
 from fencepost.command_line import command_line
 from fencepost.commands.options import options_from
 from fencepost.runs import planning
+from fencepost.runs.planning import source_commit
 from fencepost.runs.protocol_rules import decoded_links
 from fencepost.runs.shapes import apply_options
 from harness.cluster.kinds.registry import CLUSTERS
@@ -287,3 +289,30 @@ def test_the_seed_of_the_run_decides_on_which_messages_a_rule_acts() -> None:
     options = Options(seed=7, rule=("api=Produce,action=drop,probability=0.5", "api=EndTxn,action=drop"))
     random_rule, plain_rule = planning.draw_schedule(options, WORKLOADS["shop"]).planned_faults
     assert random_rule.parameters["seed"] == 7 and "seed" not in plain_rule.parameters
+
+
+def test_the_commit_of_a_clone_is_known_and_whether_it_was_changed(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        own = ["-c", "user.name=n", "-c", "user.email=n@example.org", "-c", "commit.gpgsign=false"]
+        command = ["git", "-C", str(tmp_path), *own, *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    (tmp_path / "file").write_text("first")
+    git("init", "-q")
+    git("add", "file")
+    git("commit", "-q", "-m", "first")
+    assert source_commit(tmp_path) == git("rev-parse", "HEAD")
+    (tmp_path / "file").write_text("second")
+    assert source_commit(tmp_path) == f"{git('rev-parse', 'HEAD')}-dirty"
+
+
+@pytest.mark.parametrize(
+    ("direct_url", "commit"),
+    [('{"vcs_info": {"vcs": "git", "commit_id": "4711"}}', "4711"), ('{"dir_info": {}}', None), (None, None)],
+)
+def test_the_commit_of_an_installation_is_known_if_it_came_from_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, direct_url: str | None, commit: str | None
+) -> None:
+    installed = SimpleNamespace(read_text=lambda name: direct_url)
+    monkeypatch.setattr("fencepost.runs.planning.distribution", lambda name: installed)
+    assert source_commit(tmp_path) == commit

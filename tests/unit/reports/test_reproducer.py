@@ -16,6 +16,7 @@ from reports.html.page import draw
 from reports.reproducer.cleaning import Cleaning
 from reports.reproducer.finding import shown_finding
 from reports.reproducer.folder import require_reproducible, write_reproducer
+from reports.reproducer.log_excerpts import broker_lines
 from reports.run_tables import RunTables
 from reports.trace.by_logs import of_fault, of_record
 from reports.trace.step import step_lines
@@ -34,7 +35,11 @@ def run(tmp_path: Path) -> ReproducedRun:
 
 def make(run: ReproducedRun, *, with_values: bool = False) -> Path:
     output = run.folder / "reproducer"
-    write_reproducer(run.folder, run.verdict, output, describe, with_values=with_values, machine=run.machine)
+    write_reproducer(
+        *(run.folder, run.verdict, output, describe, {"seed": 7, "workload": "other"}),
+        with_values=with_values,
+        machine=run.machine,
+    )
     return output
 
 
@@ -100,14 +105,71 @@ def test_the_readme_has_the_smallest_finding_and_how_to_run_it(run: ReproducedRu
         "The smallest finding: the content of the record at x/0 offset 0 is not what input a/0 offset 0"
         in text
     )
-    assert ".venv/bin/pip install 'fencepost[all]==0.1.0' confluent-kafka==2.9.0\nnpm install\n" in text
+    assert (
+        ".venv/bin/pip install 'fencepost[all] @ git+https://github.com/fencepost/fencepost' confluent-kafka==2.9.0\n"
+        "npm install\n"
+    ) in text
     assert (
         ".venv/bin/fencepost replay . --set broker.ssl.keystore.password=VALUE --set broker.log.dir=VALUE "
         "--set bootstrap=VALUE --set client-config=VALUE\n"
     ) in text
     assert "| java | 17 |" in text
+    rule = "api=EndTxn,fields.Committed=false,action=hold,release.after=EndTxn response"
+    for row in (
+        f"rule | {rule}",
+        "workload | shop",
+        "nemesis | kill-broker",
+        "broker.num.io.threads | 4",
+        "seed | 7",
+    ):
+        assert f"| {row} |\n" in text
     assert "This is the trace of the record a/0@0." in text
     assert "offset 0 is written by producer 1 epoch 0, and holds #" in text
+
+
+@pytest.mark.parametrize(("commit", "changed"), [("4" * 40, False), (f"{'4' * 40}-dirty", True)])
+def test_fencepost_is_installed_from_the_commit_of_the_run(
+    run: ReproducedRun, commit: str, changed: bool
+) -> None:
+    plan = (run.folder / "run.toml").read_text()
+    (run.folder / "run.toml").write_text(plan.replace("[run]\n", f'[run]\ncommit = "{commit}"\n'))
+    text = (make(run) / "README.md").read_text()
+    assert f"git+https://github.com/fencepost/fencepost@{'4' * 40}' " in text
+    assert ("a clone of Fencepost with changes that are not committed" in text) is changed
+
+
+def test_an_option_with_its_default_is_only_shown_if_every_reader_needs_it(run: ReproducedRun) -> None:
+    plan = (run.folder / "run.toml").read_text()
+    (run.folder / "run.toml").write_text(plan.replace("seed = 7", "seed = 7\nreplicas = 1\nheap-mb = 256"))
+    output = run.folder / "reproducer"
+    defaults = {"heap-mb": 256, "seed": 7}
+    write_reproducer(run.folder, run.verdict, output, describe, defaults, machine=run.machine)
+    text = (output / "README.md").read_text()
+    assert "| replicas | 1 |" in text and "| seed | 7 |" in text and "heap-mb" not in text
+
+
+def test_a_log_line_with_an_id_and_a_partition_is_shown_though_others_are_nearer(run: ReproducedRun) -> None:
+    begin = "1970-01-01T00:16:40.0"
+    decisive = f"{begin}01Z INFO no leader for partitions Set(x-0) while sending markers for id-1"
+    noise = [f"{begin}05Z WARN connection {n} of id-11 to x-01 is lost" for n in range(60)]
+    (run.folder / "brokers" / "1" / "server.log").write_text("\n".join([decisive, *noise]) + "\n")
+    text = (make(run) / "README.md").read_text()
+    assert decisive in text and text.count("WARN connection") == 39
+
+
+@pytest.mark.parametrize(
+    ("words", "is_shown"), [("markers for id-1 in x-0", True), ("markers for id-1", False)]
+)
+def test_a_log_line_with_an_id_and_a_partition_counts_until_the_records_are_decided(
+    tmp_path: Path, words: str, is_shown: bool
+) -> None:
+    (tmp_path / "brokers" / "1").mkdir(parents=True)
+    line = f"1970-01-01T00:16:50.000Z INFO {words}"
+    (tmp_path / "brokers" / "1" / "server.log").write_text(f"{line}\n")
+    second_ns = 1_000_000_000
+    shown = broker_lines(tmp_path, WALL_MS, (0, second_ns), {"id-1", "x-0"}, 20 * second_ns)
+    assert [each.text for each in shown] == [line] * is_shown
+    assert broker_lines(tmp_path, WALL_MS, (0, second_ns), {"id-1", "x-0"}) == []
 
 
 def test_log_lines_have_their_file_and_line_and_the_names_of_brokers(run: ReproducedRun) -> None:
@@ -241,7 +303,7 @@ def test_an_unknown_run_has_a_readme_without_a_finding(run: ReproducedRun) -> No
         run.verdict, valid=Validity.UNKNOWN, anomalies={}, summary="worker s-1 hangs in send_offsets"
     )
     output = run.folder / "unknown"
-    write_reproducer(run.folder, unknown, output, describe, machine=run.machine)
+    write_reproducer(run.folder, unknown, output, describe, {}, machine=run.machine)
     text = (output / "README.md").read_text()
     assert "The verdict is unknown: worker s-1 hangs in send_offsets." in text
     assert "nothing is proven" in text and "The exit status is 3." in text
