@@ -3,7 +3,7 @@ these files.
 """
 
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from harness.common.errors import UnreadableInput
 from harness.record.log_schema import LOG
-from harness.record.protocol_journal import JOURNAL, ProtocolJournal, RequestRecord, read_journal
+from harness.record.protocol_journal import JOURNAL, ProtocolJournal, read_journal
 from harness.record.run_tables import PLAN
 from harness.results.run_metadata import RunMetadata
 
@@ -113,23 +113,19 @@ class RunTables:
 
         Its times count from the start of the run. Without a journal it is empty. Raises `UnreadableInput`.
         """
-        return self._read_protocol(lambda request: True)
+        return self._read_protocol(None)
 
     def protocol_of(self, transactional_ids: Collection[str]) -> ProtocolJournal:
-        """Return the journal of the protocol proxy with the first requests of these ids. Raises `UnreadableInput`."""
-        if not self.protocol.more:
-            return self.protocol
-        return self._read_protocol(
-            lambda request: any(each in transactional_ids for each in request.transactional_ids)
-        )
+        """Return all requests of these ids in the journal of the protocol proxy. Raises `UnreadableInput`."""
+        return self._read_protocol(transactional_ids)
 
-    def _read_protocol(self, wanted: Callable[[RequestRecord], bool]) -> ProtocolJournal:
+    def _read_protocol(self, transactional_ids: Collection[str] | None) -> ProtocolJournal:
         path = self.folder / JOURNAL
         if not path.exists():
             return ProtocolJournal()
         try:
             run = tomllib.loads((self.folder / PLAN).read_text())["run"]
-            return read_journal(path, int(run["monotonic_ns_at_zero"]), wanted)
+            return read_journal(path, int(run["monotonic_ns_at_zero"]), transactional_ids)
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise UnreadableInput(
                 f"{JOURNAL} cannot be read, or {PLAN} does not say when the run began: [run] monotonic_ns_at_zero "

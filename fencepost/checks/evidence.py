@@ -99,7 +99,7 @@ class Evidence:
     @cached_property
     def api_errors(self) -> Mapping[str, Mapping[str, int]]:
         """By API and error, how many responses with it clients got through the protocol proxy. Raises `OSError`."""
-        return read_journal(self.folder / JOURNAL, wanted=lambda request: False).api_errors
+        return read_journal(self.folder / JOURNAL).api_errors
 
     @cached_property
     def lag(self) -> Lag:

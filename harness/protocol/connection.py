@@ -247,9 +247,10 @@ class Connection:
 
     def _drop(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
         active.note("dropped", outstanding.record)
-        self.proxy.journal.write_request(outstanding.record)
         if active.rule.client is ClientConnection.RESET:
+            outstanding.record.client_gone_ns = now_ns()
             self.client_reset()
+        self.proxy.journal.write_request(outstanding.record)
 
     def _answer_after(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
         outstanding.change = lambda response: self._with_error(active, outstanding, response)
@@ -593,6 +594,12 @@ class Connection:
         self.client_gone = True
         for each in self.outstanding.values():
             each.swallow = True
+        for record in (
+            *(each.record for each in self.outstanding.values()),
+            *(each.request for each in self.kept),
+        ):
+            if record.copy_of is None:
+                record.client_gone_ns = now_ns()
         self._close_if_unused()
 
     def _close_if_unused(self) -> None:

@@ -9,7 +9,7 @@ in `run.toml` is the start of the run on this clock.
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -17,14 +17,20 @@ from typing import Any, Literal
 import orjson
 
 JOURNAL = "protocol.jsonl"
+UNNAMED_RULE = "rule"
+"""The name of a user's rule in the journal, before its number."""
 MAX_REQUESTS = 1000
-"""The largest number of requests that `read_journal` returns."""
-_TIMES = ("seen_ns", "delivered_ns", "answered_ns", "returned_ns")
+"""The largest number of changed requests that `read_journal` returns, unless it is asked for transactional ids."""
+_TIMES = ("seen_ns", "delivered_ns", "answered_ns", "returned_ns", "client_gone_ns")
 _LISTS = ("transactional_ids", "groups", "errors", "broker_errors")
 _OUTCOMES = ("released", "answered", "lost")
 """The events that are not acts of a rule. They say what came of one."""
 _PLAIN = (b'"errors":[]', b'"rule":null')
 """The line of a request has both if no rule acted on it and no error was in it."""
+_RESPONSE_DROPPED = "its response was dropped"
+"""The event of a rule that drops a response."""
+_BETWEEN_TRIES = ("FindCoordinator", "Produce")
+"""The requests with a transactional id that a client may send between two tries of another one."""
 
 
 @dataclass
@@ -46,6 +52,7 @@ class RequestRecord:
     delivered_ns: int | None = None  # when it was sent to the broker; None: it was not
     answered_ns: int | None = None  # when the broker's response came; None: none came
     returned_ns: int | None = None  # when a response was sent to the client; None: the client got none
+    client_gone_ns: int | None = None  # when its client's connection ended, if it had no response by then
     errors: tuple[str, ...] = ()  # in the response to the client; if it got none, in the broker's
     broker_errors: tuple[str, ...] | None = None  # in the broker's response, if a rule changed them
     rule: str | None = None  # the rule that acted on it
@@ -89,12 +96,17 @@ class RequestStep:
 
     def __str__(self) -> str:
         """Return the words with the time in seconds: `at 3.214 s held by late-end-txn`."""
-        return f"at {self.at_ns / 1e9:,.3f} s {self.words}"
+        return f"at {self.at_s} {self.words}"
+
+    @property
+    def at_s(self) -> str:
+        """The time in seconds: `3.214 s`."""
+        return f"{self.at_ns / 1e9:,.3f} s"
 
 
 @dataclass
-class ChangedRequest:
-    """A request on which a rule acted, or on whose response it acted."""
+class JournaledRequest:
+    """A request in the journal, with what rules did to it and to its response. Most requests have no events."""
 
     request: RequestRecord
     events: list[RuleEvent] = field(default_factory=list)
@@ -119,6 +131,19 @@ class ChangedRequest:
     def rule(self) -> str:
         """The rule without the number that makes its name unique in the run."""
         return re.sub(r"-[0-9]+$", "", self.request.rule or "")
+
+    @property
+    def by(self) -> str:
+        """The rule in words: its name, or `a rule` if the user gave it none."""
+        return "a rule" if self.rule == UNNAMED_RULE else self.rule
+
+    @property
+    def lost_client(self) -> bool:
+        """Whether its client's connection had ended when it was answered."""
+        request = self.request
+        dropped = request.copy_of is not None or any(each.event == _RESPONSE_DROPPED for each in self.events)
+        unreturned = request.answered_ns is not None and request.returned_ns is None
+        return request.client_gone_ns is not None or (unreturned and not dropped)
 
     @property
     def action(self) -> str:
@@ -154,6 +179,13 @@ class ChangedRequest:
         """The time of the last thing that is known of it."""
         return max(step.at_ns for step in self.steps())
 
+    def repeats(self, earlier: "JournaledRequest") -> bool:
+        """Return whether it asks for the same as an earlier request."""
+        mine, other = self.request, earlier.request
+        return (mine.api, mine.transactional_ids, mine.groups, mine.asked) == (
+            *(other.api, other.transactional_ids, other.groups, other.asked),
+        )
+
     def steps(self) -> list[RequestStep]:
         """Return what happened to it, in order of time."""
         return sorted(self._steps(), key=lambda step: step.at_ns)
@@ -176,23 +208,30 @@ class ChangedRequest:
                 yield RequestStep("acted", event.at_ns, "the broker closed the connection before it answered")
             elif event.event == "released" and request.delivered_ns is not None and not self.reason:
                 yield RequestStep("acted", event.at_ns, f"its response was returned {event.reason}")
+        if request.client_gone_ns is not None:
+            yield RequestStep("acted", request.client_gone_ns, "its client's connection ended")
         if request.delivered_ns is not None:
             words = filter(None, ("delivered to broker", request.broker, self.reason))
             yield RequestStep("delivered", request.delivered_ns, " ".join(words))
         if self.answered_ns is not None:
-            by = "" if request.delivered_ns is not None else f" by {self.rule}, and never delivered"
-            yield RequestStep("answered", self.answered_ns, f"answered {self.answer}{by}")
+            by = "" if request.delivered_ns is not None else f" by {self.by}, and never delivered"
+            gone = ", which its client did not get" if self.lost_client else ""
+            yield RequestStep("answered", self.answered_ns, f"answered {self.answer}{by}{gone}")
 
     def _by_rule(self, words: str) -> str:
-        return f"{words} ({self.rule})" if " " in words else f"{words} by {self.rule}"
+        return f"{words} ({self.rule})" if " " in words else f"{words} by {self.by}"
 
 
 @dataclass
 class ProtocolJournal:
     """The contents of a journal that reports need."""
 
-    changed: dict[int, ChangedRequest] = field(default_factory=dict)  # by number, in the order of first lines
+    changed: dict[int, JournaledRequest] = field(
+        default_factory=dict
+    )  # by number, in the order of first lines
     more: int = 0  # further requests that rules changed
+    passed: list[JournaledRequest] = field(default_factory=list)
+    """The requests that no rule changed, if `read_journal` was asked for transactional ids: those of these ids."""
     api_errors: dict[str, Counter[str]] = field(default_factory=dict)
     """By API and error: the number of responses with it that clients got. Those between brokers do not count."""
     damaged: int = 0  # lines that cannot be read
@@ -202,7 +241,7 @@ class ProtocolJournal:
         transactional_ids: Collection[str] | None = None,
         from_ns: float = -math.inf,
         to_ns: float = math.inf,
-    ) -> list[ChangedRequest]:
+    ) -> list[JournaledRequest]:
         """Return the changed requests that were under way in an interval, in the order in which they were sent.
 
         With `transactional_ids`, return only those of one of these ids.
@@ -216,26 +255,53 @@ class ProtocolJournal:
         )
         return sorted(changed, key=lambda each: each.request.seen_ns)
 
+    def retries(self) -> dict[int, JournaledRequest]:
+        """Return, by the number of a client's retry, the changed request that it repeats.
+
+        The journal must have been read for transactional ids. A retry is the next request of a transactional id after a
+        changed one whose client got no response, if it asks for the same. Produce requests have none, because two of
+        them in a row are not the same.
+        """
+        retries = {}
+        in_order = sorted([*self.changed.values(), *self.passed], key=lambda each: each.request.seen_ns)
+        for n, earlier in enumerate(in_order):
+            request = earlier.request
+            if request.rule is None or request.returned_ns is not None or request.copy_of is not None:
+                continue
+            later = (
+                each
+                for each in in_order[n + 1 :]
+                if each.is_of(request.transactional_ids)
+                and each.request.copy_of is None
+                and each.request.api not in _BETWEEN_TRIES
+            )
+            following = next(later, None)
+            if following is not None and following.repeats(earlier):
+                retries[following.request.number] = earlier
+        return retries
+
 
 def read_journal(
-    path: Path, zero_ns: int = 0, wanted: Callable[[RequestRecord], bool] = lambda request: True
+    path: Path, zero_ns: int = 0, transactional_ids: Collection[str] | None = None
 ) -> ProtocolJournal:
     """Read a journal line by line. A journal that does not exist is empty. Raises `OSError`.
 
     Args:
         path: the journal; it may be larger than the memory
         zero_ns: the time of the journal's clock from which the times in the result count
-        wanted: selects the changed requests to return; at most `MAX_REQUESTS` are returned, the others are counted
+        transactional_ids: return all requests of these ids. None: return the changed requests of all ids; at most
+            `MAX_REQUESTS` are returned, the others are counted
     """
     journal, others = ProtocolJournal(), set[int]()
     if not path.exists():
         return journal
+    wanted = [orjson.dumps(each) for each in transactional_ids or ()]
     with path.open("rb") as lines:
         for line in lines:
-            if all(each in line for each in _PLAIN):
+            if all(each in line for each in _PLAIN) and not any(each in line for each in wanted):
                 continue
             try:
-                _add(journal, others, orjson.loads(line), zero_ns, wanted)
+                _add(journal, others, orjson.loads(line), zero_ns, transactional_ids)
             except (ValueError, TypeError, KeyError):  # the line was cut off or changed
                 journal.damaged += 1
     journal.more = len(others)
@@ -259,15 +325,18 @@ def _add(
     others: set[int],
     line: Mapping[str, Any],
     zero_ns: int,
-    wanted: Callable[[RequestRecord], bool],
+    ids: Collection[str] | None,
 ) -> None:
     is_event = "event" in line
     request = _request(line["changed" if is_event else "request"], zero_ns)
     if request.number in journal.changed:
         journal.changed[request.number].request = request
-    elif request.rule is not None and request.number not in others and wanted(request):
-        if len(journal.changed) < MAX_REQUESTS:
-            journal.changed[request.number] = ChangedRequest(request)
+    elif request.rule is None:
+        if JournaledRequest(request).is_of(ids or ()):
+            journal.passed.append(JournaledRequest(request))
+    elif request.number not in others and (ids is None or JournaledRequest(request).is_of(ids)):
+        if ids is not None or len(journal.changed) < MAX_REQUESTS:
+            journal.changed[request.number] = JournaledRequest(request)
         else:
             others.add(request.number)
     if is_event:
@@ -281,6 +350,7 @@ def _add(
 
 
 def _request(body: Mapping[str, Any], zero_ns: int) -> RequestRecord:
+    body = {"client_gone_ns": None, **body}  # older journals do not have it
     times = {name: None if body[name] is None else _since(zero_ns, body[name]) for name in _TIMES}
     lists = {name: tuple(map(_text, body[name])) for name in _LISTS if body[name] is not None}
     request = RequestRecord(**{**body, **times, **lists})

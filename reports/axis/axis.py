@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from harness.record.protocol_journal import ChangedRequest
+from harness.record.protocol_journal import JournaledRequest
 from harness.results.example import Example
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
@@ -78,7 +78,7 @@ def time_axis(
     phases: Sequence[RunPhase] = (),
     examples: Iterable[Example] = (),
     findings: Sequence[ShownFinding] = (),
-    changed: Sequence[ChangedRequest] = (),
+    changed: Sequence[JournaledRequest] = (),
 ) -> TimeAxis:
     """Return the axis of a run. What cannot be read is noted and left out.
 

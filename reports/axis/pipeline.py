@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.record.protocol_journal import ChangedRequest
+from harness.record.protocol_journal import JournaledRequest
 from harness.results.wording import join_words, plural, printable
 from reports.axis.lane import MOST_BARS, MOST_LANES, AxisBar, Lane, LaneGroup, bars, milliseconds
 from reports.axis.subjects import Subjects
@@ -117,7 +117,7 @@ def _ownership(rows: Iterable[Row], last_ns: int | None) -> Iterator[tuple[int, 
         yield since_ns, -1 if last_ns is None else max(last_ns, since_ns), owned
 
 
-def changed_requests(changed: Sequence[ChangedRequest], named: Subjects) -> Iterator[Lane]:
+def changed_requests(changed: Sequence[JournaledRequest], named: Subjects) -> Iterator[Lane]:
     """Yield a lane for each client: its changed requests from sent to answered, and a mark for each delivery."""
     by_client: dict[str, list[AxisBar]] = {}
     of_findings = set()

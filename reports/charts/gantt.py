@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from harness.record.protocol_journal import ChangedRequest
+from harness.record.protocol_journal import JournaledRequest
 from harness.results.example import Example
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
@@ -98,7 +98,7 @@ def operations(
     example: Example,
     faults: Sequence[FaultReport],
     width: int,
-    changed: Sequence[ChangedRequest] = (),
+    changed: Sequence[JournaledRequest] = (),
 ) -> Markup | None:
     """Draw when the operations of a finding were called, asked for the commit, and returned, and when requests that
     a rule changed were sent, delivered and answered.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from harness.record.protocol_journal import ChangedRequest
+from harness.record.protocol_journal import JournaledRequest
 from harness.results.verdict import FaultReport
 from harness.results.wording import milliseconds, number, plural, printable
 from reports.charts.svg import Drawing, ticks, time_axis
@@ -48,7 +48,7 @@ class _Frame:
 
 
 def over_time(
-    series: Series, faults: Sequence[FaultReport], width: int, changed: Sequence[ChangedRequest] = ()
+    series: Series, faults: Sequence[FaultReport], width: int, changed: Sequence[JournaledRequest] = ()
 ) -> Markup:
     """Return the drawing. Below a width of 600 pixels it has smaller margins and less text.
 
@@ -205,7 +205,7 @@ def _latency(frame: _Frame, series: Series) -> None:
         frame.drawing.text(frame.right + 6, y + 4, name, kind=f"curve-name {kind}")
 
 
-def _protocol(frame: _Frame, changed: Sequence[ChangedRequest]) -> None:
+def _protocol(frame: _Frame, changed: Sequence[JournaledRequest]) -> None:
     """Draw a line for each request, from its sending to its last known step, and a mark for each step."""
     base = frame.y + GAP + STRIP
     frame.drawing.text(frame.left, base - STRIP - 10, "Requests changed by a rule", kind="panel-name")

@@ -92,7 +92,7 @@ def _by_journals(evidence: FindingEvidence, example: Example) -> Iterator[Attemp
             str(operation.get("outcome") or ""),
             str(operation.get("error") or ""),
             op=integer(operation.get("op")),
-            inputs=inputs if operation.get("stage") else (),
+            inputs=evidence.taken(inputs, integer(operation.get("op"))) if operation.get("stage") else (),
             records=records,
         )
         yield replace(attempt, producer=_producer(evidence, records))

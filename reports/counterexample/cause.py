@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.model.vocabulary import Outcome
-from harness.record.protocol_journal import ChangedRequest
+from harness.record.protocol_journal import JournaledRequest
 from harness.results.example import Example
 from harness.results.verdict import FaultReport
 from harness.results.wording import join_words, printable, seconds
@@ -96,7 +96,7 @@ def _decision(evidence: FindingEvidence, attempt: Attempt) -> int | None:
     return None
 
 
-def _late_for(evidence: FindingEvidence, attempt: Attempt, late: ChangedRequest) -> FoundCause:
+def _late_for(evidence: FindingEvidence, attempt: Attempt, late: JournaledRequest) -> FoundCause:
     request = late.request
     assert request.delivered_ns is not None
     held = seconds((request.delivered_ns - request.seen_ns) / 1e9)
@@ -105,6 +105,7 @@ def _late_for(evidence: FindingEvidence, attempt: Attempt, late: ChangedRequest)
         f"{late.title} belongs to an earlier transaction than {attempt.words}.",
         f"It was {late.action} for {held}, and arrived at {arrived} in {attempt.words}: {_answered(late)}.",
     ]
+    sentences += _retried(evidence, late)
     before, after = (_epoch(evidence, attempt, each) for each in (request.seen_ns, request.delivered_ns))
     if before is not None and before == after:
         sentences.append(
@@ -116,7 +117,19 @@ def _late_for(evidence: FindingEvidence, attempt: Attempt, late: ChangedRequest)
     return FoundCause(f"late {request.api} by {late.rule}", sentences, _fault_number(evidence, late.rule))
 
 
-def _behind_the_end(evidence: FindingEvidence, attempt: Attempt, late: ChangedRequest) -> FoundCause:
+def _retried(evidence: FindingEvidence, late: JournaledRequest) -> Iterator[str]:
+    """Say that the client had sent the same request again, and that it was answered first."""
+    journal = evidence.requests_of(late.request.transactional_ids)
+    retries = journal.retries()
+    for each in journal.passed:
+        earlier, answered_ns = retries.get(each.request.number), each.answered_ns
+        if earlier is None or earlier.request.number != late.request.number or answered_ns is None:
+            continue
+        if answered_ns <= (late.request.delivered_ns or 0):
+            yield f"Its client had sent the same again: {each.name} was answered {each.answer} at {at(answered_ns)}."
+
+
+def _behind_the_end(evidence: FindingEvidence, attempt: Attempt, late: JournaledRequest) -> FoundCause:
     request = late.request
     assert request.delivered_ns is not None
     held = seconds((request.delivered_ns - request.seen_ns) / 1e9)
@@ -131,7 +144,7 @@ def _behind_the_end(evidence: FindingEvidence, attempt: Attempt, late: ChangedRe
     return FoundCause(f"late Produce by {late.rule}", [sentence, stop], _fault_number(evidence, late.rule))
 
 
-def _answered(late: ChangedRequest) -> str:
+def _answered(late: JournaledRequest) -> str:
     if late.answered_ns is None:
         return "the broker gave no answer"
     return "the broker accepted it"
@@ -207,7 +220,7 @@ def _completion(evidence: FindingEvidence, attempt: Attempt) -> tuple[int | None
         if completed_ns is not None and row["state"] == "Ongoing":
             return completed_ns, at_ns
         if completed_ns is None and str(row["state"]).startswith("Complete"):
-            completed_ns = at_ns
+            completed_ns = row["at_ns"]  # after the markers, unlike the decision
     return completed_ns, None
 
 

@@ -1,11 +1,12 @@
 """The counter-example as a sequence of messages between processes, coordinators, partitions and readers."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from functools import cached_property
 
 from harness.model.vocabulary import Outcome
-from harness.record.protocol_journal import ChangedRequest
+from harness.record.protocol_journal import JournaledRequest, ProtocolJournal
 from harness.results.example import Example, PassingCommit
 from harness.results.verdict import FaultReport
 from harness.results.wording import printable
@@ -17,6 +18,7 @@ MOST_MESSAGES = 36
 MARGIN_NS = 1_000_000_000
 """Faults and requests are shown if they were under way at most this long before or after the attempts."""
 PROXY = "protocol proxy"
+OFFSET_COMMITS = ("TxnOffsetCommit", "OffsetCommit")
 
 
 class Kind(StrEnum):
@@ -31,7 +33,7 @@ class Kind(StrEnum):
     MARKER = "marker"
     OPEN = "open"
     END = "end"
-    REQUEST = "request"  # a request that a rule changed
+    REQUEST = "request"  # a request that a rule changed, or the client's retry of it
     READ = "read"
     UNREAD = "unread"
     ASSIGNMENT = "assignment"
@@ -109,8 +111,8 @@ class _Maker:
         messages = [message for attempt in self._attempts for message in self._attempt(attempt)]
         if not messages:
             return Diagram((), ())
-        messages += [*self._passing_commits(), *self._requests(), *self._assignments()]
-        messages += [*self._reads(), *self._faults()]
+        messages += [*self._passing_commits(), *self._requests(), *self._retry_messages()]
+        messages += [*self._assignments(), *self._reads(), *self._faults()]
         ordered = _in_order(dict.fromkeys(messages))
         kept = _most_informative(ordered)
         used = {name for message in kept for name in (message.sender, message.receiver)} - {EVERYBODY}
@@ -146,7 +148,9 @@ class _Maker:
             group = self._who(f"group {row['group']}", Rank.GROUP)
             how = "" if row["transactional"] else ", outside any transaction"
             text = f"offset {row['committed']} of {self._t.name(row['tp'])}{how}"
-            yield self._message(self._t.at_ns(row["timestamp_ms"]), process, group, text, Kind.OFFSETS)
+            at_ns = self._t.at_ns(row["timestamp_ms"])
+            sender = group if self._by_late_request(at_ns) else process
+            yield self._message(at_ns, sender, group, text, Kind.OFFSETS)
         if attempt.transactional_id is not None:
             yield from self._ended(attempt, process)
             yield from self._markers(attempt, commits)
@@ -159,16 +163,10 @@ class _Maker:
         for tp, offset in attempt.records:
             if self._t.topic(tp) == OFFSETS:  # the committed offset is shown
                 continue
-            batch = self._evidence.batch((tp, offset))
-            at_ns = None if batch is None else self._t.at_ns(batch["max_timestamp_ms"])
-            by_batch.setdefault((tp, at_ns), []).append(offset)
-        for (tp, at_ns), offsets in by_batch.items():
+            by_batch.setdefault((tp, self._sent_ns(attempt, (tp, offset))), []).append(offset)
+        for (tp, sent_ns), offsets in by_batch.items():
             partition = self._who(self._t.name(tp), Rank.OUTPUT)
             text = _records(offsets)
-            known_ns = (attempt.decided_ns, attempt.end_ns, attempt.begin_ns)
-            sent_ns = next((each for each in known_ns if each is not None), None)
-            if at_ns is not None:
-                sent_ns = max(at_ns, attempt.begin_ns or at_ns)
             changed = self._changed_produce(attempt, (tp, offsets[0]))
             if changed is None:
                 yield self._message(sent_ns, process, partition, text, Kind.RECORD)
@@ -179,7 +177,20 @@ class _Maker:
             )
             yield from self._passed(changed, process, partition)
 
-    def _changed_produce(self, attempt: Attempt, position: Position) -> ChangedRequest | None:
+    def _sent_ns(self, attempt: Attempt, position: Position) -> int | None:
+        """Return the time stamp that the producer gave to a record. It may be that of an old input, or of a wrong
+        clock; the record is written after the begin of its transaction, and before the marker above it.
+        """
+        batch = self._evidence.batch(position)
+        at_ns = None if batch is None else self._t.at_ns(batch["max_timestamp_ms"])
+        if batch is None or at_ns is None:
+            known_ns = (attempt.decided_ns, attempt.end_ns, attempt.begin_ns)
+            return next((each for each in known_ns if each is not None), None)
+        marker_ns = self._t.at_ns(batch["marker_ms"])
+        at_ns = max(at_ns, attempt.begin_ns or at_ns)
+        return at_ns if marker_ns is None else min(at_ns, marker_ns)
+
+    def _changed_produce(self, attempt: Attempt, position: Position) -> JournaledRequest | None:
         """Return the Produce request that a rule changed and that has a record, if there is one: the first one of the
         attempt to the leader of the partition after the record was made.
         """
@@ -197,18 +208,26 @@ class _Maker:
                 return each if attempt.lasts_at(request.seen_ns) else None
         return None
 
-    def _passed(self, changed: ChangedRequest, process: str, target: str) -> Iterator[Message]:
+    def _passed(self, changed: JournaledRequest, process: str, target: str) -> Iterator[Message]:
         """Yield what happened to a changed request after it came to the protocol proxy."""
         request, proxy = changed.request, PROXY
         acts = [event for event in changed.events if event.event not in ("released", "answered", "lost")]
         if acts:
             yield self._message(acts[0].at_ns, proxy, proxy, changed.action, Kind.REQUEST)
+        if request.client_gone_ns is not None:
+            yield self._message(request.client_gone_ns, proxy, process, "connection ended", Kind.REQUEST)
         if request.delivered_ns is not None:
             late = "late: " if acts and request.delivered_ns > acts[0].at_ns else ""
             yield self._message(request.delivered_ns, proxy, target, f"{late}{changed.name}", Kind.REQUEST)
-        if changed.answered_ns is not None:
-            origin = target if request.delivered_ns is not None else proxy
-            yield self._message(changed.answered_ns, origin, process, changed.answer or "NONE", Kind.REQUEST)
+        answered_ns, returned_ns = request.answered_ns, request.returned_ns
+        if answered_ns is not None and (returned_ns is None or any(a.at_ns >= answered_ns for a in acts)):
+            gone = "; the client is gone" if changed.lost_client else ""
+            answer = ", ".join(request.broker_errors or request.errors) or "NONE"
+            yield self._message(answered_ns, target, proxy, f"{answer}{gone}", Kind.REQUEST)
+            answered_ns = None
+        if returned_ns is not None:
+            origin = proxy if answered_ns is None else target
+            yield self._message(returned_ns, origin, process, changed.answer or "NONE", Kind.REQUEST)
 
     def _offset_commits(self, attempt: Attempt) -> Iterator[Row]:
         """Yield the offsets of the finding's input partitions that the attempt committed."""
@@ -217,6 +236,15 @@ class _Maker:
             by_name = attempt.op is not None and row["op"] == attempt.op
             if by_name or (by_producer and attempt.lasts_at(self._t.at_ns(row["timestamp_ms"]))):
                 yield row
+
+    def _by_late_request(self, at_ns: int | None) -> bool:
+        """Return whether the offsets that were stored at a time are those of a request that the proxy had kept."""
+        return at_ns is not None and any(
+            each.request.api in OFFSET_COMMITS
+            and each.reason
+            and (each.request.delivered_ns or 0) - TICK_NS <= at_ns <= (each.answered_ns or at_ns) + TICK_NS
+            for each in self._changed([attempt.transactional_id for attempt in self._attempts])
+        )
 
     def _passing_commits(self) -> Iterator[Message]:
         """Yield the offset commits by which groups went past the inputs, if no attempt made them."""
@@ -239,24 +267,59 @@ class _Maker:
         assert attempt.transactional_id is not None
         coordinator = self._coordinator(attempt.transactional_id)
         by_journals = not self._evidence.timeline.by_logs
-        if by_journals and attempt.decided_ns is not None:
+        requests = list(self._end_requests(attempt, process, coordinator))
+        yield from requests
+        if by_journals and attempt.decided_ns is not None and not requests:
             text = attempt.asked or "commit"
             yield self._message(attempt.decided_ns, process, coordinator, f"EndTxn({text})", Kind.COMMIT)
-        decisions = [
-            (self._t.at_ns(row["update_ms"]), row)
-            for row in self._evidence.states
-            if row["transactional_id"] == attempt.transactional_id and str(row["state"]).startswith("Prepare")
-        ]
-        decisive = self._decisive(attempt, [at_ns for at_ns, _ in decisions if at_ns is not None])
-        for at_ns, row in decisions:
-            if attempt.lasts_at(at_ns) or at_ns in decisive:
-                text = f"{row['state']}, producer {row['producer_id']} epoch {row['epoch']}"
+        states = [row for row in self._evidence.states if row["transactional_id"] == attempt.transactional_id]
+        decided_ns = [row["at_ns"] for row in states if str(row["state"]).startswith("Prepare")]
+        decisive = self._decisive(attempt, [at_ns for at_ns in decided_ns if at_ns is not None])
+        retried_ns = self._retried_ns(attempt.transactional_id)
+        for row in states:
+            at_ns, state = row["at_ns"], str(row["state"])
+            is_decision = state.startswith("Prepare") and (attempt.lasts_at(at_ns) or at_ns in decisive)
+            by_retry = not state.startswith("Ongoing") and any(
+                first <= at_ns + TICK_NS and at_ns <= (attempt.begin_ns or first)
+                for first in retried_ns
+                if at_ns
+            )
+            if is_decision or by_retry:
+                text = f"{state}, producer {row['producer_id']} epoch {row['epoch']}"
                 yield self._message(at_ns, coordinator, coordinator, text, Kind.STATE)
         if by_journals:
             if attempt.end_ns is None:
                 yield self._message(None, process, process, "gets no response, and ends", Kind.END)
             else:
                 yield self._message(attempt.end_ns, coordinator, process, _outcome(attempt), Kind.END)
+
+    def _end_requests(self, attempt: Attempt, process: str, coordinator: str) -> Iterator[Message]:
+        """Yield the EndTxn requests of the attempt that no rule changed, and their responses if no journal has them."""
+        for each in self._protocol.passed:
+            request = each.request
+            if (
+                request.api != "EndTxn"
+                or not each.is_of([attempt.transactional_id or ""])
+                or request.number in self._retries
+                or not attempt.lasts_at(request.seen_ns)
+            ):
+                continue
+            yield self._message(request.seen_ns, process, coordinator, each.name, Kind.COMMIT)
+            if self._evidence.timeline.by_logs and request.returned_ns is not None:
+                yield self._message(
+                    request.returned_ns, coordinator, process, each.answer or "NONE", Kind.END
+                )
+
+    def _retried_ns(self, transactional_id: str) -> list[int]:
+        """Return when the retries of changed EndTxn requests of this id were delivered."""
+        return [
+            each.request.delivered_ns
+            for each in self._protocol.passed
+            if each.request.number in self._shown_retries
+            and each.is_of([transactional_id])
+            and each.request.api == "EndTxn"
+            and each.request.delivered_ns is not None
+        ]
 
     def _decisive(self, attempt: Attempt, decided_ns: Sequence[int]) -> set[int]:
         """Return the times of the decisions that led to the markers of the records."""
@@ -295,17 +358,50 @@ class _Maker:
             if request.api == "Produce":  # it is shown with the records that it has
                 continue
             own_id = next(iter(request.transactional_ids), "")
-            process = next((a.process for a in self._attempts if a.transactional_id == own_id), own_id)
-            sender, proxy = self._who(process, Rank.PROCESS), self._who(PROXY, Rank.PROXY)
+            sender, proxy = self._sender(own_id), self._who(PROXY, Rank.PROXY)
             yield self._message(request.seen_ns, sender, proxy, each.name, Kind.REQUEST)
             yield from self._passed(each, sender, self._target(each, own_id))
 
-    def _changed(self, ids: Iterable[str | None]) -> list[ChangedRequest]:
+    def _sender(self, transactional_id: str) -> str:
+        used = (a.process for a in self._attempts if a.transactional_id == transactional_id)
+        return self._who(next(used, transactional_id), Rank.PROCESS)
+
+    def _retry_messages(self) -> Iterator[Message]:
+        """Yield the clients' retries of the requests that are drawn, and their responses."""
+        for each in self._protocol.passed:
+            request = each.request
+            if request.number not in self._shown_retries:
+                continue
+            own_id = next(iter(request.transactional_ids), "")
+            sender, target = self._sender(own_id), self._target(each, own_id)
+            earlier = self._retries[request.number].request
+            other = ", on another connection" if earlier.connection != request.connection else ""
+            yield self._message(request.seen_ns, sender, target, f"retry: {each.name}{other}", Kind.REQUEST)
+            if request.returned_ns is not None:
+                yield self._message(request.returned_ns, target, sender, each.answer or "NONE", Kind.REQUEST)
+
+    @cached_property
+    def _protocol(self) -> ProtocolJournal:
+        """All requests of the attempts' transactional ids."""
+        ids = {attempt.transactional_id for attempt in self._attempts} - {None}
+        return self._evidence.requests_of({str(own) for own in ids}) if ids else ProtocolJournal()
+
+    @cached_property
+    def _retries(self) -> Mapping[int, JournaledRequest]:
+        return self._protocol.retries()
+
+    @cached_property
+    def _shown_retries(self) -> set[int]:
+        """The numbers of the retries of the requests that are drawn."""
+        drawn = {each.request.number for each in self._changed([a.transactional_id for a in self._attempts])}
+        return {number for number, earlier in self._retries.items() if earlier.request.number in drawn}
+
+    def _changed(self, ids: Iterable[str | None]) -> list[JournaledRequest]:
         """Return the changed requests of these ids that were sent, delivered or answered during an attempt."""
         return changed_requests(self._evidence, [own for own in ids if own is not None], self._attempts)
 
-    def _target(self, each: ChangedRequest, own_id: str) -> str:
-        if each.request.api in ("TxnOffsetCommit", "OffsetCommit") and each.request.groups:
+    def _target(self, each: JournaledRequest, own_id: str) -> str:
+        if each.request.api in OFFSET_COMMITS and each.request.groups:
             return self._who(f"group {each.request.groups[0]}", Rank.GROUP)
         return self._coordinator(own_id)
 
@@ -389,7 +485,7 @@ class _Maker:
 
 def changed_requests(
     evidence: FindingEvidence, ids: Sequence[str], attempts: Sequence[Attempt]
-) -> list[ChangedRequest]:
+) -> list[JournaledRequest]:
     """Return the requests of these transactional ids that a rule changed, and that were sent, delivered or answered
     during one of the attempts.
     """

@@ -12,13 +12,14 @@ from harness.results.example import Example, Part
 from harness.results.verdict import FaultReport
 from harness.results.wording import integer
 from reports.run_tables import Row, RunTables
+from reports.timeline.by_logs import stored_states
 from reports.timeline.markers import batches_of
 from reports.timeline.model import Timeline
 
 Position = tuple[int, int]
 """Partition number in the run, and offset."""
 OFFSETS = "__consumer_offsets"
-MOST_RECORDS = 6
+MOST_RECORDS = 50
 MOST_INPUTS = 3
 
 
@@ -35,6 +36,7 @@ class FindingEvidence:
     ) -> None:
         self.t, self.timeline, self.faults, self.protocol = t, timeline, faults, protocol
         self._examples = list(examples)
+        self._requests: dict[frozenset[str], ProtocolJournal] = {}
 
     def records(self, example: Example) -> list[Position]:
         """Return the positions of the first records of an example."""
@@ -80,11 +82,15 @@ class FindingEvidence:
 
     @cached_property
     def states(self) -> list[dict[str, Any]]:
-        """The states in the transaction log, in the order of the log; empty if it is not stored."""
-        if not self.t.exists("transactions"):
-            return []
-        rows = self.t.rows("transactions")
-        return sorted(rows, key=lambda row: (row["log_tp"], row["log_offset"]))
+        """The states in the transaction log with their times `at_ns`: see `stored_states`."""
+        return stored_states(self.t)
+
+    def requests_of(self, transactional_ids: Collection[str]) -> ProtocolJournal:
+        """Return all requests of these ids that went through the protocol proxy, also those that no rule changed."""
+        key = frozenset(transactional_ids)
+        if key not in self._requests:
+            self._requests[key] = self.t.protocol_of(key)
+        return self._requests[key]
 
     @cached_property
     def ids_by_producer(self) -> Mapping[int, str]:
@@ -121,6 +127,20 @@ class FindingEvidence:
         if not names or not self.t.exists("ops"):
             return {}
         return {row["name"]: row for row in self.t.rows("ops", name=set(names))}
+
+    def taken(self, inputs: Sequence[Position], op: int | None) -> tuple[Position, ...]:
+        """Return those of the inputs that an operation claims; all of them if its claims are not known."""
+        table = self._claims
+        claims = [] if table is None else table.filter(pc.equal(table["op"], op)).to_pylist()
+        return tuple(
+            (tp, offset)
+            for tp, offset in inputs
+            if not claims or any(row["tp"] == tp and row["first"] <= offset < row["next"] for row in claims)
+        )
+
+    @cached_property
+    def _claims(self) -> pa.Table | None:
+        return self.t.table("claims") if self.t.exists("claims") else None
 
     @cached_property
     def _offset_commits(self) -> pa.Table | None:

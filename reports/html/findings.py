@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from harness.common.secrets import redact_text
-from harness.record.protocol_journal import ChangedRequest, ProtocolJournal
+from harness.record.protocol_journal import JournaledRequest, ProtocolJournal
 from harness.results import wording as words
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, FaultReport
@@ -110,7 +110,7 @@ def _report_anomaly(
     )
 
 
-def _changed_requests(example: Example, protocol: ProtocolJournal) -> list[ChangedRequest]:
+def _changed_requests(example: Example, protocol: ProtocolJournal) -> list[JournaledRequest]:
     """Return the changed requests of its transactional ids that were under way at the same time as its operations."""
     all_facts = [example.facts, *(part.facts for part in example.parts())]
     ids = {str(facts["transactional_id"]) for facts in all_facts if facts.get("transactional_id") is not None}

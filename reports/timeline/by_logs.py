@@ -7,7 +7,7 @@ outside the run are left out: a record may have the time stamp of an old input, 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -176,6 +176,22 @@ def _summarise(states: pa.Table) -> pa.Table:
     last = np.ones(len(ids), bool)  # the last transaction of its id
     last[:-1] = ids[1:] != ids[:-1]
     return by_txn.append_column("last", pa.array(last))
+
+
+def stored_states(t: RunTables, **wanted: Collection[object]) -> list[dict[str, Any]]:
+    """Return the states in the transaction log, in the order of the log; empty if it is not stored.
+
+    A row has also `at_ns`, the time at which the record was written, or the state was decided if that is not known.
+    """
+    if not t.exists("transactions") or any(not values for values in wanted.values()):
+        return []
+    states = t.table("transactions", None, **wanted)
+    states = states.sort_by([("log_tp", "ascending"), ("log_offset", "ascending")])
+    written = (
+        written_ms(t, states) if len(states) and t.exists("batches") else pa.nulls(len(states), pa.int64())
+    )
+    times_ms = pc.coalesce(written, states["update_ms"]).to_pylist()
+    return [{**row, "at_ns": t.at_ns(at_ms)} for row, at_ms in zip(states.to_pylist(), times_ms, strict=True)]
 
 
 def written_ms(t: RunTables, states: pa.Table) -> Any:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from reports.run_tables import Row, RunTables
+from reports.timeline.by_logs import stored_states
 from reports.trace.step import TraceStep
 
 CLOCK_NS = 2_000_000
@@ -15,34 +16,15 @@ def coordinators(t: RunTables, begun_ns: Mapping[str, Sequence[int] | None]) -> 
     For each id, `begun_ns` holds the times at which its transactions began. The states of each transaction are included
     until it is complete. With None all states are included.
     """
-    states = t.rows("transactions", transactional_id=begun_ns.keys())
-    written = _written_ms(t, states)
+    states = stored_states(t, transactional_id=begun_ns.keys())
     for transactional_id, begun in sorted(begun_ns.items()):
-        rows = sorted(
-            (row for row in states if row["transactional_id"] == transactional_id),
-            key=lambda row: (row["log_tp"], row["log_offset"]),
-        )
+        rows = [row for row in states if row["transactional_id"] == transactional_id]
         timed = [(t.at_ns(row["update_ms"]), row) for row in rows]
         for _, row in timed if begun is None else _until_complete(timed, begun):
-            at = t.at_ns(written.get((row["log_tp"], row["log_offset"]), row["update_ms"]))
             over = f" [{', '.join(t.name(tp) for tp in row['tps'])}]" if row["tps"] else ""
             what = f"{row['state']}{over}, producer {row['producer_id']} epoch {row['epoch']}"
             where = f"{t.name(row['log_tp'])} @ {row['log_offset']}"
-            yield TraceStep(at, f"coordinator of {transactional_id}", what, where)
-
-
-def _written_ms(t: RunTables, states: Sequence[Row]) -> dict[tuple[int, int], int]:
-    """Return for each position in the transaction log the time at which the record was written.
-
-    A record holds only the time at which its state was decided. CompleteCommit is decided before the markers are
-    written, but its record is written after them.
-    """
-    logs = {row["log_tp"] for row in states}
-    return {
-        (row["tp"], offset): row["max_timestamp_ms"]
-        for row in t.rows("batches", tp=logs, leader=[True])
-        for offset in range(row["base_offset"], row["last_offset"] + 1)
-    }
+            yield TraceStep(row["at_ns"], f"coordinator of {transactional_id}", what, where)
 
 
 def _until_complete(

@@ -9,7 +9,7 @@ from reports.run_tables import Row, RunTables, spans
 from reports.timeline.markers import batches_of
 from reports.trace.brokers import coordinators, marker_of, stored_offset
 from reports.trace.interval import faults_on, record_at
-from reports.trace.protocol import changed_requests
+from reports.trace.protocol import requests_of
 from reports.trace.step import TraceStep, in_order
 
 MARGIN_NS = 3_000_000_000
@@ -73,7 +73,7 @@ def of_id(t: RunTables, transactional_id: str) -> list[TraceStep]:
         [
             *_journal_steps(t, ops, brief=True),
             *coordinators(t, {transactional_id: None}),
-            *changed_requests(t, [transactional_id]),
+            *requests_of(t, [transactional_id]),
         ]
     )
 
@@ -95,7 +95,7 @@ def operations(t: RunTables, ops: Iterable[Row], *, brief: bool = False) -> list
     return [
         *steps,
         *coordinators(t, begun_ns),
-        *changed_requests(t, begun_ns, begun, ended),
+        *requests_of(t, begun_ns, begun, ended),
         *_offsets(t, ops),
         *_markers(t, ops),
         *_readers(t, ops),
@@ -148,7 +148,7 @@ _DOES = {
 }
 _ENDS = {
     Outcome.OK.value: "succeeds",
-    Outcome.FAIL.value: "fails: it has no effect",
+    Outcome.FAIL.value: "was told that it failed",
     Outcome.INFO.value: "ends with an unknown outcome",
 }
 
@@ -158,9 +158,9 @@ def _end(row: Row) -> TraceStep:
     if row["return_ns"] is None:
         return TraceStep(None, who, f"{name} has no end: its process died", f"{who}.jsonl")
     error = f": {row['error']}" if row["error"] else ""
-    return TraceStep(
-        row["return_ns"], who, f"{name} {_ENDS[row['outcome']]}{error}", f"{who}.jsonl:{row['end_line']}"
-    )
+    is_abort = row["asked"] == "abort" and row["outcome"] == Outcome.FAIL.value and not error
+    words = "was told that it is aborted" if is_abort else _ENDS[row["outcome"]]
+    return TraceStep(row["return_ns"], who, f"{name} {words}{error}", f"{who}.jsonl:{row['end_line']}")
 
 
 def _offsets(t: RunTables, ops: Sequence[Row]) -> Iterator[TraceStep]:

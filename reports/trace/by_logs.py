@@ -8,7 +8,7 @@ from reports.run_tables import Row, RunTables
 from reports.timeline.markers import batches_of
 from reports.trace.brokers import coordinators, marker_of, stored_offset
 from reports.trace.interval import fault_at, faults_on, record_at
-from reports.trace.protocol import changed_requests
+from reports.trace.protocol import changed_requests, requests_of
 from reports.trace.step import TraceStep, in_order
 
 LogPosition = tuple[int, int]
@@ -47,7 +47,7 @@ def of_id(t: RunTables, transactional_id: str) -> list[TraceStep]:
         raise UsageError(
             f"the run has no transactional id {transactional_id}: it has {', '.join(shown_ids) or 'none'}"
         )
-    return in_order([*coordinators(t, {transactional_id: None}), *changed_requests(t, [transactional_id])])
+    return in_order([*coordinators(t, {transactional_id: None}), *requests_of(t, [transactional_id])])
 
 
 def of_fault(t: RunTables, number: int) -> list[TraceStep]:
@@ -68,7 +68,7 @@ def of_fault(t: RunTables, number: int) -> list[TraceStep]:
         for step in coordinators(t, dict.fromkeys(ids))
         if step.time_ns is not None and from_ns <= step.time_ns <= to_ns
     ]
-    by_rule = changed_requests(t, None, from_ns, to_ns, fault.fault)
+    by_rule = changed_requests(t, fault.fault, from_ns, to_ns)
     return in_order([*steps, *by_rule, *faults_on(t, from_ns + AROUND_NS, to_ns - AROUND_NS)])
 
 
@@ -100,7 +100,7 @@ def _log_steps(t: RunTables, at: LogPosition, record: Row, *, with_transaction: 
     times = [state.time_ns for state in states if state.time_ns is not None]
     if times:
         yield from _offsets(t, producer, min(times), max(times))
-        yield from changed_requests(t, ids, min(times), max(times))
+        yield from requests_of(t, ids, min(times), max(times))
 
 
 def _states(t: RunTables, ids: Collection[str], batch: Row) -> list[TraceStep]:

@@ -28,7 +28,7 @@ def of_fault(t: RunTables, number: int) -> list[TraceStep]:
     healed_ns = max(injected_ns, round((fault.end_s or 0.0) * 1e9))
     met_operations = _met_operations(t, fault, injected_ns, healed_ns)
     steps = operations(t, [*met_operations, *_took_over(t, met_operations)])
-    by_rule = changed_requests(t, None, injected_ns, healed_ns, fault.fault)
+    by_rule = changed_requests(t, fault.fault, injected_ns, healed_ns)
     return in_order([*steps, *by_rule, *faults_on(t, injected_ns, healed_ns)])
 
 

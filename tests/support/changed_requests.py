@@ -17,10 +17,9 @@ def at(time_s: float) -> int:
 
 def end_txn(number: int, at_s: float, *, transactional_id: str = "shop-2", **facts: object) -> RequestRecord:
     """Return an EndTxn request that asks for an abort."""
-    defaults: dict[str, Any] = {"api": "EndTxn", "version": 1, "asked": "abort"}
+    defaults: dict[str, Any] = {"api": "EndTxn", "version": 1, "asked": "abort", "connection": 1}
     return RequestRecord(
         number=number,
-        connection=1,
         link="client:w0->2",
         correlation=40 + number,
         client_id="rdkafka",

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from harness.protocol.journal import ProxyJournal
-from harness.protocol.rules import Action, ProtocolRule, Release, Selector, When
+from harness.protocol.rules import Action, ClientConnection, ProtocolRule, Release, Selector, When
 from harness.record.protocol_journal import (
     JOURNAL,
     MAX_REQUESTS,
-    ChangedRequest,
+    JournaledRequest,
     ProtocolJournal,
     RuleEvent,
     read_journal,
@@ -39,7 +39,7 @@ def read(proxy: ProxyUnderTest) -> ProtocolJournal:
     return read_journal(proxy.journal_file)
 
 
-def words(changed: ChangedRequest) -> list[str]:
+def words(changed: JournaledRequest) -> list[str]:
     return [step.words for step in changed.steps()]
 
 
@@ -55,8 +55,9 @@ def test_a_held_request_has_the_time_and_reason_of_its_delivery_and_its_answer(
     assert changed.title == "EndTxn(abort) 41 of shop-1"
     assert words(changed) == [
         "sent, and held by late-end-txn",
+        "its client's connection ended",
         "delivered to broker 1 when AddOffsetsToTxn request 16 was seen",
-        "answered INVALID_TXN_STATE",
+        "answered INVALID_TXN_STATE, which its client did not get",
     ]
     times = [step.at_ns for step in changed.steps()]
     assert times == sorted(times) and read(proxy).api_errors == {}  # its client had gone
@@ -65,17 +66,79 @@ def test_a_held_request_has_the_time_and_reason_of_its_delivery_and_its_answer(
 def test_a_held_request_is_known_before_anything_comes_of_it(
     proxy: ProxyUnderTest, link: LinkUnderTest
 ) -> None:
-    add(proxy, Action.HOLD)
+    add(proxy, Action.HOLD, client=ClientConnection.STALL)
     link.send(link.end_txn(41))
     (changed,) = read(proxy).changed.values()
     assert words(changed) == ["sent, and held by late-end-txn"] and changed.answer == ""
+    assert not changed.lost_client
 
 
-def test_a_dropped_request_was_never_delivered(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
-    add(proxy, Action.DROP)
+@pytest.mark.parametrize(
+    ("client", "gone"),
+    [(ClientConnection.RESET, ["its client's connection ended"]), (ClientConnection.STALL, [])],
+)
+def test_a_dropped_request_was_never_delivered(
+    proxy: ProxyUnderTest, link: LinkUnderTest, client: ClientConnection, gone: list[str]
+) -> None:
+    add(proxy, Action.DROP, client=client)
     link.send(link.end_txn(41))
     (changed,) = read(proxy).changed.values()
-    assert words(changed) == ["sent, and dropped by late-end-txn"]
+    assert words(changed) == ["sent, and dropped by late-end-txn", *gone]
+    assert changed.lost_client is bool(gone)
+
+
+def test_the_client_of_a_response_that_a_rule_dropped_is_still_there(
+    proxy: ProxyUnderTest, link: LinkUnderTest
+) -> None:
+    add(proxy, Action.DROP, message="response", client=ClientConnection.STALL)
+    link.send(link.end_txn(41))
+    link.answer(link.response("EndTxn", 41))
+    (changed,) = read(proxy).changed.values()
+    assert not changed.lost_client and words(changed)[2] == "answered NONE"
+
+
+def test_the_end_of_a_client_is_in_the_request_that_it_waited_for(
+    proxy: ProxyUnderTest, link: LinkUnderTest
+) -> None:
+    link.send(link.end_txn(41))
+    link.connection.client.connection_lost(None)
+    link.answer(link.response("EndTxn", 41))
+    proxy.state.journal.flush()
+    (request,) = read_journal(proxy.journal_file, transactional_ids=["shop-1"]).passed
+    assert request.lost_client and request.request.client_gone_ns is not None
+
+
+def test_a_retry_is_the_next_request_if_it_asks_for_the_same(
+    proxy: ProxyUnderTest, link: LinkUnderTest
+) -> None:
+    add(proxy, Action.HOLD, times=2, release=Release(after=(Selector("AddOffsetsToTxn"),)))
+    link.send(link.end_txn(41))
+    second = proxy.link()
+    second.send(second.end_txn(8) + second.produce(9) + second.add_offsets(10))
+    link.answer(link.response("EndTxn", 41))
+    second.send(second.end_txn(11))  # held in the next transaction: the one after it does not repeat it
+    third = proxy.link()
+    third.send(third.add_offsets(12) + third.end_txn(13))
+    second.answer(second.response("EndTxn", 11))
+    for each in (link, second, third):
+        each.connection.close()
+    proxy.state.journal.flush()
+    journal = read_journal(proxy.journal_file, transactional_ids=["shop-1"])
+    retries = {
+        each.request.correlation: journal.retries().get(each.request.number) for each in journal.passed
+    }
+    assert {correlation: earlier.name for correlation, earlier in retries.items() if earlier} == {
+        8: "EndTxn(commit) 41"
+    }
+    assert retries.keys() == {8, 9, 10, 12, 13}
+
+
+def test_a_rule_without_a_name_is_a_rule(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
+    proxy.add(ProtocolRule("rule-1", Selector("EndTxn"), Action.ERROR, error="NOT_COORDINATOR"))
+    link.send(link.end_txn(41))
+    (changed,) = read(proxy).changed.values()
+    assert changed.action == "answered by a rule"
+    assert words(changed)[-1] == "answered NOT_COORDINATOR by a rule, and never delivered"
 
 
 def test_a_dropped_response_is_the_answer_of_the_broker(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
@@ -184,7 +247,7 @@ def test_further_requests_are_counted_and_can_be_selected(tmp_path: Path) -> Non
     write_held_requests(tmp_path, *["shop-1"] * MAX_REQUESTS, "shop-2")
     journal = read_journal(tmp_path / JOURNAL)
     assert (len(journal.changed), journal.more) == (MAX_REQUESTS, 1)
-    of_one = read_journal(tmp_path / JOURNAL, wanted=lambda request: "shop-2" in request.transactional_ids)
+    of_one = read_journal(tmp_path / JOURNAL, transactional_ids=["shop-2"])
     (changed,) = of_one.changed.values()
     assert changed.request.number == MAX_REQUESTS + 1 and not of_one.more
 
@@ -195,7 +258,8 @@ def test_times_count_from_the_start_of_the_run(tmp_path: Path) -> None:
     (changed,) = journal.changed.values()
     assert changed.describe() == (
         "EndTxn(abort) 41 of shop-2: at 3.214 s sent, and held by late-end-txn; "
-        "at 4.414 s delivered to broker 2 when AddOffsetsToTxn request 16 was seen; at 4.420 s answered NONE"
+        "at 4.414 s delivered to broker 2 when AddOffsetsToTxn request 16 was seen; "
+        "at 4.420 s answered NONE, which its client did not get"
     )
     assert journal.under_way(["shop-2"], 4.41e9, 5e9) == [changed]
     for others in (
@@ -219,7 +283,7 @@ def test_a_journal_that_does_not_exist_is_empty(tmp_path: Path) -> None:
 
 
 def test_a_rule_without_a_number_keeps_its_name() -> None:
-    changed = ChangedRequest(
+    changed = JournaledRequest(
         end_txn(1, 1.0, rule="slow-response"), [RuleEvent("slow-response", "held", 0, 1, "")]
     )
     assert changed.rule == "slow-response"

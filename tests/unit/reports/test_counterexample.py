@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from harness.protocol.journal import ProxyJournal
+from harness.record.protocol_journal import JOURNAL, RequestRecord
 from harness.results.example import Example
 from harness.results.run_metadata import ProgramClient, RunMetadata
 from harness.results.verdict import AnomalyFindings, FaultReport
@@ -15,7 +17,8 @@ from reports.counterexample.diagram import Kind
 from reports.counterexample.story import Story, tell
 from reports.run_tables import RunTables
 from reports.timeline.load import load
-from tests.support.changed_requests import write_held_requests
+from reports.trace.by_journals import of_id
+from tests.support.changed_requests import at, end_txn, write_held_requests
 from tests.support.diagrams import DIAGRAMS, first_missing
 from tests.support.histories import WALL_MS, History
 from tests.support.stored_tables import write_store
@@ -190,6 +193,123 @@ def test_a_late_request_is_the_cause_if_it_arrived_in_the_next_transaction(tmp_p
     assert drawn.index("w -> protocol proxy: EndTxn(abort) 41") < drawn.index("w: begins a transaction w:0")
     assert "protocol proxy -> coordinator of id-1: late: EndTxn(abort) 41" in drawn
     assert "coordinator of id-1 -> x/0: abort marker @1" in drawn
+
+
+def next_transaction_of_a_held_request(folder: Path, *passed: RequestRecord) -> Story:
+    """Return the story of a transaction from 1 to 3 s in which a request of 0.5 s arrived; `passed`: other ones."""
+    history = History()
+    history.feed(1)
+    history.clock = 1_000_000_000
+    history.transact(0, fate="abort", transactional_id="id-1", return_ns=3_000_000_000)
+    journal = ProxyJournal(folder / JOURNAL)
+    for request in passed:
+        journal.write_request(request)
+    journal.flush()
+    (story,) = told(folder, history, {"record": record(0, "w:0:0")}, held=["id-1"], sent_s=0.5)
+    return story
+
+
+def end_txn_at(at_s: float, asked: str = "abort") -> RequestRecord:
+    return end_txn(
+        *(9, at_s),
+        transactional_id="id-1",
+        connection=2,
+        asked=asked,
+        delivered_ns=at(at_s),
+        answered_ns=at(at_s + 0.01),
+        returned_ns=at(at_s + 0.01),
+    )
+
+
+def test_the_retry_of_a_held_request_is_drawn_and_a_response_ends_where_its_client_is_gone(
+    tmp_path: Path,
+) -> None:
+    story = next_transaction_of_a_held_request(tmp_path, end_txn_at(0.6))
+    assert story.cause.sentences[2] == (
+        "Its client had sent the same again: EndTxn(abort) 49 was answered NONE at 0.610 s."
+    )
+    drawn = messages(story)
+    assert drawn[:4] == [
+        "w -> protocol proxy: EndTxn(abort) 41",
+        "protocol proxy: held by late-end-txn",
+        "w -> coordinator of id-1: retry: EndTxn(abort) 49, on another connection",
+        "coordinator of id-1 -> w: NONE",
+    ]
+    late = drawn.index("protocol proxy -> coordinator of id-1: late: EndTxn(abort) 41")
+    assert drawn.index("coordinator of id-1 -> protocol proxy: NONE; the client is gone") > late
+
+
+def test_a_request_that_asks_for_something_else_is_no_retry(tmp_path: Path) -> None:
+    story = next_transaction_of_a_held_request(tmp_path, end_txn_at(0.6, asked="commit"))
+    assert not any("retry" in message for message in messages(story))
+    assert not any("again" in sentence for sentence in story.cause.sentences)
+
+
+def test_the_request_that_ended_a_transaction_is_drawn_as_the_proxy_saw_it(tmp_path: Path) -> None:
+    begin = replace(end_txn_at(1.1, asked="commit"), number=8, api="AddPartitionsToTxn")
+    drawn = messages(next_transaction_of_a_held_request(tmp_path, begin, end_txn_at(2.9)))
+    assert "w -> coordinator of id-1: EndTxn(abort) 49" in drawn
+    assert "w -> coordinator of id-1: EndTxn(abort)" not in drawn
+
+
+def test_all_records_of_a_transaction_are_drawn_before_the_markers_above_them(tmp_path: Path) -> None:
+    history = History()
+    history.feed(9)
+    history.transact(*range(9), transactional_id="id-1", return_ns=3_000_000_000)
+    late = {"max_timestamp_ms": int(WALL_MS) + 9_000}  # a wrong clock
+    history.alter("batches", lambda row: row if row["control"] else row | late)
+    example = {"records": [record(offset, f"w:0:{offset}") for offset in range(9)]}
+    (story,) = told(tmp_path, history, example)
+    kinds = [message.kind for message in story.diagram.messages]
+    records = [n for n, kind in enumerate(kinds) if kind is Kind.RECORD]
+    assert records and max(records) < kinds.index(Kind.MARKER)
+
+
+def test_a_state_has_the_time_of_its_record_as_in_a_trace(tmp_path: Path) -> None:
+    history, example = twice()
+    early = {"update_ms": int(WALL_MS) + 1}
+    history.alter("transactions", lambda row: row | early if row["state"] == "PrepareCommit" else row)
+    (story,) = told(tmp_path, history, example)
+    drawn = [message.time_ns for message in story.diagram.messages if message.kind is Kind.STATE]
+    t = RunTables(tmp_path, WALL_MS)
+    steps = [step for own in ("id-1", "id-2") for step in of_id(t, own) if "PrepareCommit" in step.what]
+    assert drawn == [step.time_ns for step in steps]
+
+
+def test_offsets_of_a_late_request_are_not_sent_by_the_process_at_that_time(tmp_path: Path) -> None:
+    history, example = twice()
+    stored = {
+        "timestamp_ms": int(WALL_MS) + 1_205
+    }  # the late request is delivered at 1.2 s and answered at 1.206 s
+    history.alter("offsets", lambda row: row | stored)
+    for row in history.rows["ops"].values() if isinstance(history.rows["ops"], dict) else history.rows["ops"]:
+        row["return_ns"] = 3_000_000_000
+    commit = {"api": "TxnOffsetCommit", "asked": None, "groups": ("g",)}
+    (story,) = told(tmp_path, history, example, held=["id-1"], sent_s=0.0, request=commit)
+    assert "group g: offset 1 of a/0" in messages(story)
+    assert "w -> group g: offset 1 of a/0" not in messages(story)
+
+
+def test_an_input_is_drawn_only_to_the_transactions_that_claim_it(tmp_path: Path) -> None:
+    history = History()
+    history.feed(2)
+    ops = [history.transact(n, transactional_id="id-1") for n in range(2)]
+    example = {
+        "input": {"topic": "a", "partition": 0, "offset": 1},
+        "operations": [
+            {
+                "op": op.op,
+                "name": f"w:{n}",
+                "journal": "w",
+                "f": "txn",
+                "stage": "s",
+                "transactional_id": "id-1",
+            }
+            for n, op in enumerate(ops)
+        ],
+    }
+    (story,) = told(tmp_path, history, example)
+    assert messages(story).count("a/0 -> w: input @1") == 1
 
 
 def test_a_request_that_arrived_before_or_after_the_transaction_is_not_its_cause(tmp_path: Path) -> None:

@@ -401,7 +401,7 @@ def test_requests_that_rules_changed_are_listed_with_their_times(tmp_path: Path)
     )
     marks = re.findall(r'class="message (\w+)"><title>([^<]*)<', html)
     assert [kind for kind, _ in marks] == ["sent", "delivered", "answered"] * 2  # in two widths
-    assert marks[2][1] == "EndTxn(abort) 41 of shop-2: at 4.420 s answered NONE"
+    assert marks[2][1] == "EndTxn(abort) 41 of shop-2: at 4.420 s answered NONE, which its client did not get"
     assert "Missing from the run" not in html
 
 
@@ -425,7 +425,8 @@ def test_a_finding_mentions_the_held_request_of_its_transactional_id(tmp_path: P
     (mentioned,) = re.findall(r"<dt>changed by a rule</dt><dd>([^<]*)</dd>", html)
     assert mentioned == (
         "EndTxn(abort) 42 of shop-2: at 3.214 s sent, and held by late-end-txn; "
-        "at 4.414 s delivered to broker 2 when AddOffsetsToTxn request 16 was seen; at 4.420 s answered NONE"
+        "at 4.414 s delivered to broker 2 when AddOffsetsToTxn request 16 was seen; "
+        "at 4.420 s answered NONE, which its client did not get"
     )
     assert html.count('class="bar rule"') == 2  # in two widths
 

@@ -1,17 +1,21 @@
 """The steps of traces of small runs, and the subjects that a trace refuses."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.common.errors import UnreadableInput, UsageError
+from harness.protocol.journal import ProxyJournal
+from harness.record.protocol_journal import JOURNAL
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import FaultReport
 from reports.run_tables import RunTables, spans
 from reports.trace.by_journals import MARGIN_NS, of_id, of_operation, of_record
 from reports.trace.faults import of_fault
+from reports.trace.protocol import requests_of
 from reports.trace.step import TraceStep
-from tests.support.changed_requests import write_held_requests
+from tests.support.changed_requests import at, end_txn, write_held_requests
 from tests.support.histories import WALL_MS, History
 from tests.support.stored_tables import Row, write_store
 
@@ -292,12 +296,56 @@ def test_a_held_request_has_its_times_among_the_steps_of_its_transactional_id(tm
             4_414_000_000,
             "EndTxn(abort) 41 of id-1: delivered to broker 2 when AddOffsetsToTxn request 16 was seen",
         ),
-        (4_420_000_000, "EndTxn(abort) 41 of id-1: answered NONE"),
+        (4_420_000_000, "EndTxn(abort) 41 of id-1: answered NONE, which its client did not get"),
     ]
     steps = of_id(t, "id-1")
     assert [(step.time_ns, step.what) for step in steps if step.who == "protocol proxy"] == held
     times = [step.time_ns for step in steps if step.time_ns is not None]
     assert times == sorted(times)
+
+
+def test_requests_that_no_rule_changed_are_steps_of_their_id_and_a_retry_is_said_to_be_one(
+    tmp_path: Path,
+) -> None:
+    t = stored(tmp_path, one_transaction())
+    write_held_requests(tmp_path, "id-1")
+    retry = end_txn(
+        2,
+        3.284,
+        transactional_id="id-1",
+        connection=9,
+        delivered_ns=at(3.284),
+        answered_ns=at(3.3),
+        returned_ns=at(3.3),
+    )
+    journal = ProxyJournal(tmp_path / JOURNAL)
+    for request in (retry, replace(retry, number=3, transactional_ids=("id-2",), correlation=9)):
+        journal.write_request(request)
+    journal.flush()
+    shown = {
+        step.what: step.time_ns
+        for step in of_id(t, "id-1")
+        if step.who == "protocol proxy" and " 41 of" not in step.what
+    }
+    words = "EndTxn(abort) 42 of id-1: the client's retry of EndTxn(abort) 41 on another connection; "
+    assert shown == {f"{words}delivered to broker 2, answered NONE at 3.300 s": 3_284_000_000}
+    later = [step.what for step in requests_of(t, ["id-1"], 4_000_000_000, 5_000_000_000)]
+    assert sum(step.startswith(words) for step in later) == 1  # with the request that it repeats
+    assert list(requests_of(t, ["id-1"], 5_000_000_000)) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [("commit", "w:0 was told that it failed"), ("abort", "w:0 was told that it is aborted")],
+)
+def test_a_transaction_that_failed_for_its_client_is_not_said_to_be_without_effect(
+    tmp_path: Path, asked: str, words: str
+) -> None:
+    history = History()
+    history.feed(1)
+    op = history.transact(0, transactional_id="id-1", outcome="fail", fate="abort")
+    history.rows["ops"][op.op] |= {"asked": asked, "error": None}
+    assert f"w: {words}" in described(of_operation(stored(tmp_path, history), "w:0"))
 
 
 def test_a_trace_of_an_operation_has_the_changed_requests_of_its_time_only(tmp_path: Path) -> None:
