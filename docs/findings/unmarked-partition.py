@@ -25,7 +25,8 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 LIBS = Path(sys.argv[1])
 PORTS = {1: 29192, 2: 29292, 3: 29392}
 VOTERS = ",".join(f"{broker}@localhost:{port + 1}" for broker, port in PORTS.items())
-SERVERS = {"bootstrap.servers": ",".join(f"localhost:{port}" for port in PORTS.values())}
+BOOTSTRAP = ",".join(f"localhost:{port}" for port in PORTS.values())
+SERVERS = {"bootstrap.servers": BOOTSTRAP, "log_level": 2}
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qk"
 TRANSACTIONAL_ID = "t"
 COORDINATED_BY = ord("t") % 50
@@ -60,8 +61,24 @@ def start_broker(folder: Path, broker: int, port: int) -> subprocess.Popen[bytes
     return subprocess.Popen(java("kafka.Kafka", properties), stdout=log, stderr=log)
 
 
-def leader(admin: AdminClient, topic: str, partition: int) -> int:
-    partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
+def running(admin: AdminClient) -> int:
+    try:
+        return len(admin.list_topics(timeout=3).brokers)
+    except KafkaException:
+        return 0
+
+
+def leader(topic: str, partition: int, asked: str = BOOTSTRAP) -> int:
+    """Return -1 if there is no leader, and 0 if the broker does not answer. A new client asks one of the brokers `asked` first."""
+    try:
+        partitions = (
+            AdminClient({**SERVERS, "bootstrap.servers": asked})
+            .list_topics(topic, 5)
+            .topics[topic]
+            .partitions
+        )
+    except KafkaException:
+        return 0
     return partitions[partition].leader if partition in partitions else -1
 
 
@@ -73,28 +90,33 @@ def end_offset(admin: AdminClient, topic: str, level: IsolationLevel) -> int:
 
 def show(brokers: dict[int, subprocess.Popen[bytes]]) -> bool:
     admin = AdminClient(SERVERS)
-    await_true(lambda: len(admin.list_topics(timeout=30).brokers) == len(brokers), "three brokers")
+    await_true(lambda: running(admin) == len(brokers), "three brokers")
     admin.create_topics([NewTopic("a", 1, 3)])["a"].result()
-    await_true(lambda: leader(admin, "a", 0) != -1, "a/0 to have a leader")
+    await_true(lambda: leader("a", 0) > 0, "a/0 to have a leader")
     producer = Producer({**SERVERS, "transactional.id": TRANSACTIONAL_ID, "transaction.timeout.ms": 120_000})
     producer.init_transactions(60)
-    coordinator = leader(admin, "__transaction_state", COORDINATED_BY)
+    coordinator = leader("__transaction_state", COORDINATED_BY)
     paused = next(broker for broker in brokers if broker != coordinator)
-    admin.create_topics([NewTopic("b", replica_assignment=[[paused]])])["b"].result()
-    await_true(lambda: leader(admin, "b", 0) == paused, "b/0 to have a leader")
+    admin.create_topics([NewTopic("b", 1, replica_assignment=[[paused]])])["b"].result()
+    await_true(lambda: leader("b", 0) == paused, "b/0 to have a leader")
     producer.begin_transaction()
     for topic in ("a", "b"):
         producer.produce(topic, b"in one transaction", partition=0)
     producer.flush(60)
     os.kill(brokers[paused].pid, signal.SIGSTOP)
     try:
-        print(f"broker {paused}, which has b/0, is paused; {TRANSACTIONAL_ID} is coordinated by {coordinator}")
-        await_true(lambda: leader(admin, "b", 0) == -1, "the controller to fence the broker")
+        print(
+            f"broker {paused}, which has b/0, is paused; {TRANSACTIONAL_ID} is coordinated by {coordinator}"
+        )
+        await_true(
+            lambda: leader("b", 0, f"localhost:{PORTS[coordinator]}") == -1,
+            "the controller to fence the broker",
+        )
         producer.commit_transaction(60)
         print("the commit has succeeded")
     finally:
         os.kill(brokers[paused].pid, signal.SIGCONT)
-    await_true(lambda: leader(admin, "b", 0) == paused, "b/0 to have its leader again")
+    await_true(lambda: leader("b", 0) == paused, "b/0 to have its leader again")
     resumed = time.monotonic()
     offsets = (0, 0)
     while time.monotonic() - resumed < 30 and (not offsets[1] or offsets[0] < offsets[1]):
@@ -118,5 +140,7 @@ with tempfile.TemporaryDirectory() as name:
         for process in started.values():
             process.kill()
             process.wait()
-    print("the transaction has its marker" if marked else "WRONG: the transaction is complete, and b/0 is open")
+    print(
+        "the transaction has its marker" if marked else "WRONG: the transaction is complete, and b/0 is open"
+    )
     sys.exit(not marked)
