@@ -81,7 +81,7 @@ def unmarked_partition(h: Run, rng: Random) -> Planted:
         h.tick()
         offsets.append(h.append("m", None, pid))
         if number != missing:
-            h.append_marker("m", pid, "abort")
+            h.mark_now("m", pid, "abort")  # a transaction is complete only after its marker
         h.log_transaction(pid, "m", "Abort")
     counts = {"markers": many - 1, "completions": many}
     return {"unmarked-partition": [{**of_record("m", offsets[missing]), **counts}]}
