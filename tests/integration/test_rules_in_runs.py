@@ -18,7 +18,8 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return fencepost.run(
         nemesis=["late-end-txn", "stale-coordinator"],
         rule=[
-            "api=EndTxn,transactional_id=unknown-id,action=drop",
+            "api=EndTxn,client_id=unknown-id,action=drop",
+            "api=InitProducerId,action=error,error=COORDINATOR_LOAD_IN_PROGRESS,since=start",
             "api=AddOffsetsToTxn,action=error,error=NOT_COORDINATOR",
         ],
         time_limit=24,
@@ -55,8 +56,13 @@ def test_a_rule_that_matches_nothing_did_not_act(result: Result) -> None:
     reports = faults_of(result)
     assert reports["rule AddOffsetsToTxn requests"]["acted"]
     report = reports["rule EndTxn requests of unknown-id"]
-    assert not report["acted"] and "none was seen" in report["evidence"]
+    assert not report["acted"] and "passed, and the rule selects none of them" in report["evidence"]
     assert "fault-did-not-act" in result.reasons
+
+
+def test_a_rule_since_the_start_acts_on_what_a_worker_sends_at_its_start(result: Result) -> None:
+    report = faults_of(result)["rule InitProducerId requests"]
+    assert report["acted"] and "was answered COORDINATOR_LOAD_IN_PROGRESS" in report["evidence"]
 
 
 def test_the_journal_of_the_proxy_has_the_request_and_what_was_done(result: Result) -> None:
