@@ -1,11 +1,11 @@
-"""Parse the names of `--nemesis`: a fault, a fault at a step (`kill-worker@after-send`), or `crash-points`."""
+"""Parse the names of `--nemesis`: a fault, one that is aimed (`kill-worker@after-send`), or `crash-points`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.common.errors import UsageError
-from harness.common.names import check_name
+from harness.common.names import check_name, nearest
 from harness.model.pipeline import PipelineSpec
 from harness.model.vocabulary import STEPS_WITH_INPUT, WorkerStep
 from harness.protocol.rule_checks import require_api
@@ -18,7 +18,7 @@ CRASH_POINTS = "crash-points"
 
 
 def require_known_fault(text: str, faults: "Mapping[str, Nemesis]") -> None:
-    """Raise `UsageError` for an unknown fault or step, and for a fault that cannot be injected at a step."""
+    """Raise `UsageError` for an unknown fault, step or role, and for a fault that cannot be aimed at it."""
     name, at, step = text.partition("@")
     check_name("fault", name, {*faults, "none"} if at else {*faults, "none", CRASH_POINTS})
     if not at:
@@ -28,8 +28,17 @@ def require_known_fault(text: str, faults: "Mapping[str, Nemesis]") -> None:
             raise UsageError(f"{name} can be aimed as {name}@{':'.join(choices).upper()}, not at {step}")
         require_api(step.partition(":")[0])
         return
-    states = sorted(faults[name].states) if name in faults else []
-    check_name("step", step.rpartition(":")[2], [*(known.value for known in WorkerStep), *states])
+    if name in faults and (role := faults[name].role_at(step)) is not None:
+        if role[1] and not faults[name].roles[role[0]].named_by:
+            raise UsageError(
+                f"the role {role[0]} has no name after a colon: write {name}@{role[0]}, not {text}"
+            )
+        return
+    states, roles = (faults[name].states, faults[name].roles) if name in faults else ((), {})
+    first, _, last = step.rpartition(":")
+    chosen = first if nearest(first, roles) else last
+    kind = "step or role" if roles else "step"
+    check_name(kind, chosen, [*(known.value for known in WorkerStep), *sorted(states), *roles])
     if name == "none" or not faults[name].aimable:
         aimable = ", ".join(known for known, nemesis in faults.items() if nemesis.aimable)
         raise UsageError(f"{name} cannot be aimed at a step; these can: {aimable}")
@@ -55,7 +64,7 @@ def crash_point_names(pipeline: PipelineSpec) -> list[str]:
 
 
 def aim(text: str, faults: "Mapping[str, Nemesis]") -> "Nemesis":
-    """The fault that `text` names, aimed at the step after `@`."""
+    """The fault that `text` names, aimed at the step, state or role after `@`."""
     name, _, step = text.partition("@")
     return replace(faults[name], at=step) if step else faults[name]
 
@@ -65,5 +74,11 @@ def requested_name(planned_fault: Mapping[str, object], requested: Sequence[str]
     fault, step = str(planned_fault.get("fault")), planned_fault.get("step", planned_fault.get("state"))
     stage = planned_fault.get("stage", str(planned_fault.get("target")).partition(":")[2].partition("/")[0])
     api, error = planned_fault.get("api"), planned_fault.get("error")
-    candidates = (f"{fault}@{stage}:{step}", f"{fault}@{step}", f"{fault}@{api}:{error}", f"{fault}@{api}")
+    candidates = (
+        f"{fault}@{planned_fault.get('role')}",
+        f"{fault}@{stage}:{step}",
+        f"{fault}@{step}",
+        f"{fault}@{api}:{error}",
+        f"{fault}@{api}",
+    )
     return next((name for name in candidates if name in requested), fault)

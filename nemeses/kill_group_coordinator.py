@@ -7,14 +7,14 @@ from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, Planned
 from harness.runner.occupied import uses_brokers
 from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.aiming.targets import any_group_coordinator
-from nemeses.effects.brokers import inject_on_role, kill, restart
+from nemeses.effects.brokers import inject_on_role, kill, start
 
 
 def kill_group_coordinator(
     context: FaultContext, planned: PlannedFault
 ) -> AbstractContextManager[InjectedFault]:
     """Kill the coordinator. The fault acted if the signal ended its process, and another broker took over."""
-    return inject_on_role(context, planned, kill, restart)
+    return inject_on_role(context, planned, kill, start)
 
 
 NEMESIS = Nemesis(

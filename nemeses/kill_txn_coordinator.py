@@ -12,7 +12,7 @@ from harness.runner.occupied import uses_brokers
 from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.aiming.targets import any_txn_coordinator
 from nemeses.aiming.transaction_states import AIMS, STATES_WITHOUT_MARKERS, kill_in_state
-from nemeses.effects.brokers import inject_on_role, kill, restart
+from nemeses.effects.brokers import inject_on_role, kill, start
 
 
 def kill_txn_coordinator(
@@ -21,7 +21,7 @@ def kill_txn_coordinator(
     """Kill the coordinator. The fault acted if the signal ended its process, and another broker coordinates the id."""
     if planned.state is not None:
         return kill_in_state(context, planned)
-    return inject_on_role(context, planned, kill, restart)
+    return inject_on_role(context, planned, kill, start)
 
 
 NEMESIS = Nemesis(

@@ -136,7 +136,7 @@ def halts(fault: FaultReport) -> bool:
     """Return whether nothing can be committed during a fault.
 
     Its kind says so (`Nemesis.halts`). A fault that is aimed at a state of a transaction keeps the transaction in this
-    state.
+    state. A fault on several brokers leaves partitions without enough replicas in sync.
     """
     nemesis = registry.nemeses().get(fault.fault)
-    return "state" in fault.details or (nemesis is not None and nemesis.halts)
+    return bool({"state", "brokers"} & fault.details.keys()) or (nemesis is not None and nemesis.halts)

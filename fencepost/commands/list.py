@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fencepost import registry
 from harness.common.errors import ExitStatus
 from harness.common.names import check_name
+
+if TYPE_CHECKING:
+    from harness.runner.nemesis import Nemesis
 
 KINDS = {
     "workloads": "pipelines that are part of Fencepost",
@@ -84,7 +87,8 @@ def _more(kind: str, entry: Entry) -> list[str]:
     if kind == "nemeses":
         needs = [f"needs a cluster on which one can {entry['needs']}"] if entry["needs"] else []
         proves = [f"proves that {entry['proves']}"]
-        return needs + proves + ([] if entry["by_default"] else ["only if you name it"])
+        after_at = [f"{aim}  {', '.join(names)}".rstrip() for aim, names in entry["after_at"].items()]
+        return needs + proves + after_at + ([] if entry["by_default"] else ["only if you name it"])
     if kind == "apis":
         return [
             f"{name:<9} {', '.join(entry[name])}" for name in ("request", "response", "errors") if entry[name]
@@ -140,9 +144,30 @@ def _nemeses() -> list[dict[str, Any]]:
             "by_default": nemesis.by_default,
             "needs": describe_needs(nemesis.needs) if nemesis.needs else "",
             "proves": nemesis.proves,
+            "after_at": _after_at(nemesis),
         }
         for name, nemesis in registry.nemeses().items()
     ]
+
+
+def _after_at(nemesis: "Nemesis") -> dict[str, list[str]]:
+    """What can follow @ in the name of a fault: each form with its possible values."""
+    from harness.model.vocabulary import WorkerStep
+
+    forms = {
+        "@ROLE": [
+            f"{name}[:{role.named_by}]" if role.named_by else name for name, role in nemesis.roles.items()
+        ],
+        "@[STAGE:]STATE": sorted(nemesis.states),
+        # An instance of a custom pipeline does not report its steps.
+        "@[STAGE:]STEP": list(WorkerStep) if nemesis.aimable and not nemesis.discovers_ids else [],
+    }
+    api = (
+        {f"@{'[:'.join(nemesis.api_aim).upper()}{']' * (len(nemesis.api_aim) - 1)}": []}
+        if nemesis.api_aim
+        else {}
+    )
+    return {form: values for form, values in forms.items() if values} | api
 
 
 def _clusters() -> Mapping[str, str]:

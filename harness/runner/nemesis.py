@@ -19,11 +19,13 @@ from harness.common.waiting import wait_for
 from harness.databases.backlog import Backlog, no_backlog
 from harness.databases.interface import Service
 from harness.model.pipeline import StageSpec, TopicPartition
-from harness.model.vocabulary import STEPS_WITH_INPUT, Premise
+from harness.model.vocabulary import STEPS_WITH_INPUT, Premise, WorkerStep
 from harness.protocol.rules import ProtocolRule
 from harness.runner.processes import Processes
 
 T = TypeVar("T")
+BROKER = "broker"
+"""The role of a broker that is chosen by its number."""
 
 
 class Resource(StrEnum):
@@ -277,6 +279,16 @@ class ExtraNeeds:
 
 
 @dataclass(frozen=True)
+class BrokerRole:
+    """A role of brokers that the user can choose after @: `leader`, or `leader:orders/0`."""
+
+    # Draws the target. The text is the name that the user chose; empty: the name is drawn too. Raises `NoTarget`, and
+    # `UsageError` for a name that the run does not have.
+    draw: Callable[[Random, FaultTargets, str], Target]
+    named_by: str = ""  # what the user can add after a colon: `TOPIC/PARTITION`
+
+
+@dataclass(frozen=True)
 class Nemesis:
     """A kind of fault.
 
@@ -304,7 +316,11 @@ class Nemesis:
     aimable: bool = False  # the user can choose the step of a worker's loop (`kill-worker@after-send`)
     states: frozenset[str] = frozenset()  # the transaction states that the user can choose
     extra_needs_by_state: Mapping[str, ExtraNeeds] = field(default_factory=dict)  # by transaction state
-    at: str | None = None  # the chosen step or state; with a stage: `STAGE:STEP` or `STAGE:STATE`
+    roles: Mapping[str, BrokerRole] = field(
+        default_factory=dict
+    )  # the roles of brokers that the user can choose
+    # The chosen step, state or role; with a stage: `STAGE:STEP` or `STAGE:STATE`.
+    at: str | None = None
     least_brokers: int = 1  # with fewer, no broker can take over the role
     # What it learns from the protocol proxy about its target, which is an instance of a custom pipeline:
     discovers_ids: bool = False  # a transactional id that the pipeline does not declare
@@ -327,10 +343,24 @@ class Nemesis:
         """The value of `--nemesis`: `kill-worker`, or `kill-worker@after-send`."""
         return f"{self.name}@{self.at}" if self.at else self.name
 
+    def role_at(self, at: str) -> tuple[str, str] | None:
+        """Split a text after @ into a role and its name: `leader:orders/0`; for a broker's number: `broker` and `2`.
+
+        None: the text names no role, but a step or a state.
+        """
+        role, _, name = (f"{BROKER}:{at}" if at.isdecimal() else at).partition(":")
+        waits = at.rpartition(":")[2] in (*WorkerStep, *self.states)
+        return None if waits or role not in self.roles else (role, name)
+
     def draw_fault(self, rng: Random, targets: FaultTargets) -> DrawnFault:
-        """Draw a target. With `at`, draw it from the stages that have this step or state. Raises `NoTarget`."""
+        """Draw a target. With `at`, draw it from the stages that have this step or state, or for this role.
+
+        Raises `NoTarget`, and `UsageError` for a name of a role that the run does not have.
+        """
         if self.at is None:
             return self.draw(rng, targets)
+        if (role := self.role_at(self.at)) is not None:
+            return DrawnFault(self.roles[role[0]].draw(rng, targets, role[1]), {"role": self.at})
         if self.api_aim:
             drawn = self.draw(rng, targets)
             chosen = dict(zip(self.api_aim, self.at.split(":"), strict=False))

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from random import Random
 from typing import TypeVar
 
-from harness.cluster import Cluster
+from harness.cluster import Cluster, PartitionView
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.model.pipeline import StageSpec
 from harness.network import LinkTraffic
@@ -78,15 +79,28 @@ def broker_in_role(cluster: Cluster, target: Target) -> Callable[[], int]:
     """Return a function that returns the broker that has the role now, or -1 if there is none."""
     name = target.name
     if target.role == "leader":
-        topic, _, partition = name.rpartition("/")
-        return lambda: cluster.describe(topic)[int(partition)].leader
+        return lambda: view_of(cluster, name).leader
     if target.role == "txn-coordinator":
         return lambda: cluster.txn_coordinator(name)
     if target.role == "group-coordinator":
         return lambda: cluster.group_coordinator(name)
     if target.role == "controller":
         return cluster.controller
+    if target.role == "follower":
+        return partial(_follower, cluster, name)
     raise FaultFailed(f"no broker has the role {target}")
+
+
+def view_of(cluster: Cluster, topic_partition: str) -> PartitionView:
+    """Return a partition such as `orders/0` as the controller sees it."""
+    topic, _, partition = topic_partition.rpartition("/")
+    return cluster.describe(topic)[int(partition)]
+
+
+def _follower(cluster: Cluster, topic_partition: str) -> int:
+    """Return the first replica in sync that does not lead the partition, or -1 if there is none."""
+    view = view_of(cluster, topic_partition)
+    return min(set(view.isr) - {view.leader}, default=-1) if view.leader > 0 else -1
 
 
 def worker_in_role(processes: Processes, target: Target) -> RunProcess:

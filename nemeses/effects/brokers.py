@@ -1,24 +1,33 @@
 """The shared part of faults whose target is a broker with a role: another broker must take over the role."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
+from typing import TypeVar
 
 from harness.cluster import Broker
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.model.vocabulary import WorkerStep
 from harness.processes.control_line import Command
-from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault
+from harness.results.wording import join_words
+from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault, Target
 from harness.runner.run_process import RunProcess
 from nemeses.aiming.failover import await_broker_in_role, await_failover, other_broker
-from nemeses.aiming.targets import broker_in_role, worker_using_role
+from nemeses.aiming.roles import broker_numbers, describe_role
+from nemeses.aiming.targets import broker_in_role, view_of, worker_using_role
 
 STEP_TIMEOUT_S = 45.0
 IN_SYNC_TIMEOUT_S = 90.0
+T = TypeVar("T")
 
-_ROLES = {"leader": "partition", "txn-coordinator": "transactional_id", "group-coordinator": "group"}
-"""By role: the key under which a fault report names the partition, transactional id or group of the role."""
+_NAMED_BY = {
+    "leader": "partition",
+    "follower": "partition",
+    "txn-coordinator": "transactional_id",
+    "group-coordinator": "group",
+}
+"""By role: the key under which a fault report has the partition, transactional id or group of the role."""
 
 
 @contextmanager
@@ -28,23 +37,14 @@ def inject_on_role(
     stop: Callable[[Broker], str],
     heal: Callable[[Broker], object],
 ) -> Iterator[InjectedFault]:
-    """Stop the broker that has a role, wait until another broker has it, and heal the first one at the end.
+    """Stop the brokers that have a role, wait until another broker has it, and heal the first ones at the end.
 
-    `stop` returns a sentence that proves that the broker stopped.
+    If the target is brokers by their numbers, no other broker takes over from them, and nothing is awaited. `stop`
+    returns a sentence that proves that the broker stopped.
     """
-    find_broker = broker_in_role(context.cluster, planned.target)
-    first = await_broker_in_role(context, find_broker, planned.target)
-    broker = next((broker for broker in context.cluster.brokers if broker.id == first), None)
-    if broker is None:
-        raise FaultFailed(f"{planned.target} is broker {first}, which is not in this cluster")
-    broker_name = f"broker {broker.id}"
-    effect = InjectedFault(
-        target=f"{broker_name}, {planned.target.role} of {planned.target.name}", short_target=broker_name
-    )
-    effect.details |= {
-        "broker": str(broker.id),
-        _ROLES.get(planned.target.role, "role"): planned.target.name,
-    }
+    target = planned.target
+    brokers = _brokers_in_role(context, target)
+    effect = _describe(target, brokers)
     worker = _hold_worker(context, planned, effect)
     if worker is None and planned.step:
         yield effect
@@ -53,27 +53,79 @@ def inject_on_role(
     try:
         effect.mark_injected()
         try:
-            proof = stop(broker)
+            proof = "; ".join(_at_once(stop, brokers))
         finally:
             if worker is not None:
                 worker.send(Command(go=True))
-        successor = await_failover(
-            context,
-            effect,
-            proof,
-            partial(other_broker, find_broker, first),
-            f"{planned.target} to leave broker {first}",
-        )
-        if successor is not None:
+        if broker_numbers(target) is not None:
             effect.add_proof(proof)
-            effect.add_proof(
-                f"broker {successor} took over its role after {time.monotonic() - begun_s:.1f} s"
-            )
+        else:
+            probe, awaited = _takeover(context, target, brokers[0].id)
+            if (takeover := await_failover(context, effect, proof, probe, awaited)) is not None:
+                effect.add_proof(proof)
+                effect.add_proof(f"{takeover} after {time.monotonic() - begun_s:.1f} s")
         yield effect
     finally:
-        heal(broker)
+        _at_once(heal, brokers)
     context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
     effect.proof.append(f"in every ISR again after {time.monotonic() - begun_s:.1f} s")
+
+
+def _brokers_in_role(context: FaultContext, target: Target) -> list[Broker]:
+    """Return the brokers that have the role now. Wait until a broker has it. Raises `FaultFailed` or `WaitTimeout`."""
+    numbers = broker_numbers(target)
+    if numbers is None:
+        numbers = [await_broker_in_role(context, broker_in_role(context.cluster, target), target)]
+    by_number = {broker.id: broker for broker in context.cluster.brokers}
+    for number in numbers:
+        if number not in by_number:
+            raise FaultFailed(f"{target} is broker {number}, which is not in this cluster")
+    return [by_number[number] for number in numbers]
+
+
+def _describe(target: Target, brokers: Sequence[Broker]) -> InjectedFault:
+    """Return the report of a fault that has not begun. It names the brokers that have the role."""
+    numbers = [str(broker.id) for broker in brokers]
+    several, role = len(numbers) > 1, describe_role(target)
+    name = f"broker{'s' * several} {join_words(numbers, most=len(numbers))}"
+    effect = InjectedFault(target=f"{name}, {role}" if role else name, short_target=role if several else name)
+    effect.details |= {"brokers" if several else "broker": ", ".join(numbers), "role": target.role}
+    if target.role in _NAMED_BY:
+        effect.details[_NAMED_BY[target.role]] = target.name
+    return effect
+
+
+def _takeover(context: FaultContext, target: Target, first: int) -> tuple[Callable[[], str | None], str]:
+    """Return a function that describes what happened after broker `first` lost its role, and what to wait for.
+
+    It returns None before that. Nobody takes over from a follower, but it leaves the ISR.
+    """
+    cluster = context.cluster
+
+    def isr_without_it() -> str | None:
+        isr = view_of(cluster, target.name).isr
+        return (
+            None
+            if first in isr
+            else f"the ISR of {target.name} was {join_words(map(str, isr), most=len(isr))}"
+        )
+
+    def successor() -> str | None:
+        broker = other_broker(broker_in_role(cluster, target), first)
+        return None if broker is None else f"broker {broker} took over its role"
+
+    if target.role == "follower":
+        return isr_without_it, f"broker {first} to leave the ISR of {target.name}"
+    return successor, f"{target} to leave broker {first}"
+
+
+def _at_once(act: Callable[[Broker], T], brokers: Sequence[Broker]) -> list[T]:
+    """Call a function for each broker in parallel, and return the results after all calls.
+
+    One after the other would never end: without a quorum of controllers, a broker neither starts nor shuts down.
+    """
+    with ThreadPoolExecutor(len(brokers)) as pool:
+        return list(pool.map(act, brokers))
 
 
 def _hold_worker(context: FaultContext, planned: PlannedFault, effect: InjectedFault) -> RunProcess | None:
@@ -99,7 +151,12 @@ def kill(broker: Broker) -> str:
     return broker.kill()
 
 
-def restart(broker: Broker) -> None:
+def shut_down(broker: Broker) -> str:
+    """Send SIGTERM to the broker, and wait until it has shut down cleanly."""
+    return f"{broker.stop()} after SIGTERM"
+
+
+def start(broker: Broker) -> None:
     """Start the broker again on its old data."""
     broker.start()
 

@@ -254,6 +254,20 @@ def test_a_correct_pipeline_is_valid_on_containers(workload: str, tmp_path: Path
     ).assert_valid()
 
 
+@pytest.mark.parametrize("fault", ["kill-broker", "restart-broker", "pause-broker"])
+def test_a_majority_of_containers_comes_back(fault: str, tmp_path: Path) -> None:
+    result = fencepost.run(
+        cluster="docker",
+        image="bundled",
+        nemesis=f"{fault}@majority",
+        time_limit=40,
+        seed=2,
+        store=str(tmp_path),
+    )
+    assert result.valid is not None and set(result.anomalies) <= {"unmarked-partition", "hanging-transaction"}
+    assert all(report["acted"] and report["end_s"] for report in result.verdict["faults"])
+
+
 def test_rules_act_on_the_links_of_clients_and_of_brokers_in_containers(tmp_path: Path) -> None:
     result = fencepost.run(
         cluster="docker",

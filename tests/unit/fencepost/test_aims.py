@@ -34,7 +34,8 @@ PIPELINE = PipelineSpec(
         ("partition@after-send", "partition cannot be aimed at a step; these can: kill-broker"),
         ("none@after-send", "none cannot be aimed"),
         ("kill-txn-coordinator@prepare", 'no step "prepare"; did you mean "prepare-abort"'),
-        ("kill-broker@ongoing", 'no step "ongoing"'),
+        ("kill-broker@ongoing", 'no step or role "ongoing"'),
+        ("kill-worker@leader", 'no step "leader"'),
         ("crash-points@after-send", 'no fault "crash-points"'),
     ],
 )

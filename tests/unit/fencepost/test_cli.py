@@ -61,6 +61,16 @@ def test_list_can_be_limited_to_names():
     assert lines[2].strip().startswith("proves that bytes that were sent into a link were lost")
 
 
+def test_a_named_fault_is_listed_with_what_can_follow_its_at_sign():
+    lines = fencepost("list", "nemeses", "kill-broker", "kill-instance", "error-response").stdout.splitlines()
+    aims = [line.split() for line in lines if line.strip().startswith("@")]
+    assert [form for form, *_ in aims] == [
+        "@ROLE", "@[STAGE:]STATE", "@[STAGE:]STEP", "@[STAGE:]STATE", "@API[:ERROR]"
+    ]  # fmt: skip
+    assert aims[0][1:3] == ["leader[:TOPIC/PARTITION],", "follower[:TOPIC/PARTITION],"]
+    assert aims[0][-2:] == ["majority,", "all"]
+
+
 def test_every_fault_says_what_it_proves():
     assert not [nemesis.name for nemesis in registry.nemeses().values() if not nemesis.proves]
 

@@ -126,6 +126,8 @@ def test_these_kinds_of_faults_halt_their_target() -> None:
     kinds = {name for name in registry.nemeses() if halts(replace(FAULT, fault=name))}
     assert kinds == {"rule", "kill-postgres", "lose-answers", "cut-txn-coordinator", "late-produce"}
     assert halts(replace(FAULT, details={"state": "prepare-commit"}))
+    assert halts(replace(FAULT, details={"brokers": "1, 3", "role": "majority"}))
+    assert not halts(replace(FAULT, details={"broker": "3", "role": "minority"}))
     assert not halts(replace(FAULT, fault="a fault of another version"))
 
 

@@ -29,6 +29,7 @@ from tests.support.fake_run import FENCED_ZOMBIE, IDLE, WORKS, FakeRun, FakeServ
 
 AIMED = {
     "kill-broker": PlannedFault("kill-broker", Target("leader", "in/0"), 0.0, 0.05),
+    "restart-broker": PlannedFault("restart-broker", Target("leader", "in/0"), 0.0, 0.05),
     "pause-broker": PlannedFault("pause-broker", Target("leader", "in/0"), 0.0, 0.05),
     "kill-txn-coordinator": PlannedFault("kill-txn-coordinator", Target("txn-coordinator", "s-1"), 0.0, 0.05),
     "kill-group-coordinator": PlannedFault(
@@ -49,7 +50,13 @@ AIMED = {
     "kill-postgres": PlannedFault("kill-postgres", Target("server", "postgres"), 0.0, 0.05),
 }
 NEVER_COMMITS = FENCED_ZOMBIE.replace('"committed": 1', '"committed": 0')
-BROKER_FAULTS = ("kill-broker", "pause-broker", "kill-txn-coordinator", "kill-group-coordinator")
+BROKER_FAULTS = (
+    "kill-broker",
+    "restart-broker",
+    "pause-broker",
+    "kill-txn-coordinator",
+    "kill-group-coordinator",
+)
 ISOLATING = ("drop-packets", "disconnect-broker")
 
 
