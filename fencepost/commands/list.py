@@ -160,14 +160,12 @@ def _after_at(nemesis: "Nemesis") -> dict[str, list[str]]:
         ],
         "@[STAGE:]STATE": sorted(nemesis.states),
         # An instance of a custom pipeline does not report its steps.
-        "@[STAGE:]STEP": list(WorkerStep) if nemesis.aimable and not nemesis.discovers_ids else [],
+        "@[STAGE:]STEP": [*WorkerStep] if nemesis.aimable and not nemesis.discovers_ids else [],
     }
-    api = (
-        {f"@{'[:'.join(nemesis.api_aim).upper()}{']' * (len(nemesis.api_aim) - 1)}": []}
-        if nemesis.api_aim
-        else {}
-    )
-    return {form: values for form, values in forms.items() if values} | api
+    possible: dict[str, list[str]] = {form: values for form, values in forms.items() if values}
+    if nemesis.api_aim:
+        possible["@" + "[:".join(nemesis.api_aim).upper() + "]" * (len(nemesis.api_aim) - 1)] = []
+    return possible
 
 
 def _clusters() -> Mapping[str, str]:

@@ -72,8 +72,8 @@ class Options:
     nemesis: tuple[str, ...] | None = option(
         Names(),
         None,
-        "faults, with commas between them (kill-worker, kill-worker@after-send, crash-points), or none; "
-        "drawn from the seed if not given",
+        "faults, with commas between them (kill-worker, kill-worker@after-send, kill-broker@controller, crash-points), "
+        "or none; drawn from the seed if not given",
         flag=True,
     )
     rule: tuple[str, ...] = option(

@@ -201,7 +201,11 @@ def test_on_an_external_cluster_only_worker_faults_are_planned() -> None:
     options = Options(cluster="external", bootstrap="kafka:9092", seed=1, time_limit_s=120)
     schedule = planning.draw_schedule(options, WORKLOADS["shop"])
     assert {planned.fault for planned in schedule.planned_faults} == {"kill-worker", "pause-worker"}
-    for fault, lacks in (("kill-broker", "kill"), ("partition", "cut links")):
+    for fault, lacks in (
+        ("kill-broker", "kill"),
+        ("kill-broker@majority", "kill"),
+        ("partition", "cut links"),
+    ):
         with pytest.raises(UsageError, match=f"{fault} needs a cluster on which one can {lacks}"):
             planning.draw_schedule(replace(options, nemesis=(fault,)), WORKLOADS["shop"])
 

@@ -143,6 +143,7 @@ def test_a_fault_without_a_target_is_left_out_or_refused_if_named() -> None:
         "kill-leader-ahead": "needs a topic that workers write",
         "drop-packets": "needs a topic",
         "disconnect-broker": "needs a topic",
+        "restart-broker": "needs a topic",
         **{
             name: "needs a pipeline with a transactional id"
             for name, nemesis in NEMESES.items()
@@ -186,6 +187,7 @@ def test_a_fault_that_needs_a_failover_is_refused_with_fewer_than_3_brokers(
             "kill-leader-ahead",
             "drop-packets",
             "disconnect-broker",
+            "restart-broker",
         )
     }
     assert not left_out & {planned.fault for planned in schedule.planned_faults}
