@@ -1,7 +1,7 @@
 """restart-broker: shut a broker down with SIGTERM, as for an upgrade, and start it again on its old data.
 
-The broker hands its partitions over to others before it ends (a controlled shutdown). Clients get no error from a
-connection that breaks, but are sent to the next leader or coordinator.
+The broker hands its roles over to others before it ends (a controlled shutdown). While it still answers, it sends its
+clients to the next leader or coordinator. Without a role after @, it is the leader of a partition.
 """
 
 from contextlib import AbstractContextManager
@@ -23,7 +23,7 @@ NEMESIS = Nemesis(
     name="restart-broker",
     summary="shut down a broker with SIGTERM, and start it again; without a role, the leader of a partition",
     past_tense="was restarted",
-    proves="its process shut down cleanly, and another broker took over its role, if the role can move",
+    proves="its process shut down cleanly, and another broker took over a role that can move, or it left the ISR",
     needs=frozenset({Ability.KILL}),
     occupies=uses_brokers_in_role,
     hold_s=6.0,

@@ -316,9 +316,8 @@ class Nemesis:
     aimable: bool = False  # the user can choose the step of a worker's loop (`kill-worker@after-send`)
     states: frozenset[str] = frozenset()  # the transaction states that the user can choose
     extra_needs_by_state: Mapping[str, ExtraNeeds] = field(default_factory=dict)  # by transaction state
-    roles: Mapping[str, BrokerRole] = field(
-        default_factory=dict
-    )  # the roles of brokers that the user can choose
+    # The roles of brokers that the user can choose.
+    roles: Mapping[str, BrokerRole] = field(default_factory=dict)
     # The chosen step, state or role; with a stage: `STAGE:STEP` or `STAGE:STATE`.
     at: str | None = None
     least_brokers: int = 1  # with fewer, no broker can take over the role

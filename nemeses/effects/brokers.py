@@ -104,11 +104,9 @@ def _takeover(context: FaultContext, target: Target, first: int) -> tuple[Callab
 
     def isr_without_it() -> str | None:
         isr = view_of(cluster, target.name).isr
-        return (
-            None
-            if first in isr
-            else f"the ISR of {target.name} was {join_words(map(str, isr), most=len(isr))}"
-        )
+        if first in isr:
+            return None
+        return f"the ISR of {target.name} was {join_words(map(str, isr), most=len(isr))}"
 
     def successor() -> str | None:
         broker = other_broker(broker_in_role(cluster, target), first)
