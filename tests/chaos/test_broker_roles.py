@@ -14,8 +14,6 @@ FAULTS = {
     "pause-broker": "stopped by SIGSTOP",
 }
 MOVING = ("leader", "txn-coordinator", "group-coordinator", "controller")
-CAUSED_BY_KAFKA = {"unmarked-partition", "hanging-transaction"}
-"""The anomalies that a correct pipeline cannot prevent while partitions have no leader."""
 
 
 def run(folder: Path, *names: str, time_limit: float, **options: Any) -> Result:
@@ -48,7 +46,8 @@ def test_a_fault_finds_the_broker_of_each_role_and_a_correct_pipeline_is_valid(
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_cluster_comes_back_after_a_majority_of_its_brokers_was_away(fault: str, tmp_path: Path) -> None:
     result = run(tmp_path, f"{fault}@majority", f"{fault}@all", time_limit=50)
-    assert set(result.anomalies) <= CAUSED_BY_KAFKA, result.explain()
+    # Kafka itself can lose a marker while partitions have no leader (KAFKA-20734).
+    assert result.valid is True or "unmarked-partition" in result.anomalies, result.explain()
     for report in result.verdict["faults"]:
         count = {"majority": 2, "all": 3}[report["details"]["role"]]
         assert report["evidence"].count(FAULTS[fault]) == count

@@ -264,7 +264,7 @@ def test_a_majority_of_containers_comes_back(fault: str, tmp_path: Path) -> None
         seed=2,
         store=str(tmp_path),
     )
-    assert result.valid is not None and set(result.anomalies) <= {"unmarked-partition", "hanging-transaction"}
+    assert result.valid is True or "unmarked-partition" in result.anomalies, result.explain()
     assert all(report["acted"] and report["end_s"] for report in result.verdict["faults"])
 
 
