@@ -25,6 +25,8 @@ class Stage:
     transactions: bool = True
     transaction_timeout_s: float = 60.0
     ordered: bool = False
+    kind: str = "service"
+    every_s: float | None = None
     idle_s: float = 15.0
     ready: str | None = None
     ready_within_s: float = 60.0

@@ -1,5 +1,6 @@
 """The programs of a run's processes: the loop of a workload, or the commands of a custom pipeline."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,7 +47,11 @@ def programs_of(
     if isinstance(pipeline, CustomPipeline):
         described = pipeline.tagged(tag).description
         own = PythonProgram(PROCESS, _run_spec(options, spec, CustomPipelineSpec(described.file, tag)))
-        placeholders = {**placeholder_values(described), "client_config": _client_config(options)}
+        placeholders = {
+            **placeholder_values(described),
+            "client_config": _client_config(options),
+            "kafka_jars": os.pathsep.join(map(str, prepared.kafka.class_path)) if prepared else "",
+        }
         commands = {
             stage.name: ExternalProgram(stage, described.folder, folder, placeholders)
             for stage in described.stages

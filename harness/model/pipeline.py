@@ -20,6 +20,8 @@ CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 
 TopicPartition = tuple[str, int]
+SERVICE, JOB = "service", "job"
+"""The kinds of stages of a custom pipeline."""
 
 
 class RecordIdentity(StrEnum):
@@ -106,6 +108,13 @@ class StageSpec:
     guarantee: str | None = None  # for each of its inputs; None: the guarantee of the pipeline
     idle_s: float = 15.0  # without group and journals: it has finished after writing nothing for so long
     transforms: bool = True  # its outputs come from its inputs; False: it sends and polls independently
+    kind: str | None = None  # JOB; None: its instances run until they are stopped
+    every_s: float | None = None  # of a job: the time from one start of an instance to the next; None: one start
+
+    @property
+    def is_job(self) -> bool:
+        """Return whether its instances end by themselves, with status 0, when they find no more inputs."""
+        return self.kind == JOB
 
     @property
     def offset_tracking(self) -> OffsetTracking:

@@ -17,6 +17,7 @@ from harness.common.waiting import wait_for, wait_while_progressing
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicPartition
 from harness.model.vocabulary import Role
 from harness.results.reasons import Reason, ReasonCode
+from harness.results.wording import plural
 from harness.runner.end_markers import EndMarkers
 from harness.runner.final_reads import read_all
 from harness.runner.nemesis import FaultContext
@@ -159,10 +160,16 @@ def _drain(
             raise EnvironmentFailure(f"a process that carries the links of the run has ended: {problem}")
         processes.replace_dead()
         update_slow_calls(context, run_log)
+        over = stage.is_job and processes.is_over(stage.name)  # before the inputs are counted
         remaining[0] = ends.inputs_left(
             stage, starting=stage.group is None and processes.is_starting(stage.name)
         )
         fewest[:] = [min([*fewest, remaining[0]])] if remaining[0] is not None else fewest
+        if remaining[0] and over:
+            raise EnvironmentFailure(
+                f"{plural(remaining[0], 'input')} left, and its instances have ended with status 0: add every_s to "
+                f"[[stage]] {stage.name}, so that they are started again"
+            )
         return remaining[0] == 0
 
     def progress() -> tuple[int, ...]:
@@ -173,7 +180,7 @@ def _drain(
         drained,
         progress,
         f"{stage.group or stage.name} to commit all of {', '.join(stage.reads)}",
-        timeouts.drain_s + (0.0 if stage.group else stage.idle_s),
+        timeouts.drain_s + (0.0 if stage.group else stage.idle_s) + (stage.every_s or 0.0),
         every_s=timeouts.every_s,
         last_seen=lambda: f"{'an unknown number of' if remaining[0] is None else remaining[0]} inputs left",
     )

@@ -14,7 +14,7 @@ from harness.model.vocabulary import Outcome
 from harness.record.events import Completed, Invoked
 from harness.record.journal import Journal
 from harness.results.verdict import FaultReport
-from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
+from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault, TargetMissing
 from harness.runner.schedule import group_by_shared_resource
 
 EARLY_TIMEOUT_S = 30.0
@@ -134,13 +134,16 @@ class FaultInjector:
         injected = InjectedFault(str(fault.target))
         end_ns: int | None = None
         try:
-            with nemesis.inject(self._context, fault) as injected:
-                elapsed_s = (self._journal.now_ns() - start_ns) / 1e9
-                if fault.since_start:
-                    self._injected_early.add(number)
-                    self._feeding.wait()
-                    elapsed_s = time.monotonic() - self._start_s
-                self._stop.wait(max(0.0, fault.hold_s - elapsed_s))
+            try:
+                with nemesis.inject(self._context, fault) as injected:
+                    elapsed_s = (self._journal.now_ns() - start_ns) / 1e9
+                    if fault.since_start:
+                        self._injected_early.add(number)
+                        self._feeding.wait()
+                        elapsed_s = time.monotonic() - self._start_s
+                    self._stop.wait(max(0.0, fault.hold_s - elapsed_s))
+            except TargetMissing as missing:
+                injected.unmet_goals["target"] = str(missing)
             ended_ns = time.monotonic_ns()
             end_ns = self._journal.now_ns() - (ended_ns - (injected.healed_ns or ended_ns))
         finally:

@@ -187,6 +187,10 @@ class NotForThisPipeline(NoTarget):
     """
 
 
+class TargetMissing(Exception):
+    """The target does not exist at the time of the injection. The fault does not act, and the run goes on."""
+
+
 @dataclass(frozen=True)
 class DrawnFault:
     """The target and the parameters that a nemesis has drawn for one fault."""

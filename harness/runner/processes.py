@@ -169,7 +169,7 @@ class Processes:
 
         def ready() -> bool:
             for process in processes:
-                if not process.alive and not process.status.ready:
+                if not (process.alive or process.status.ready or self._is_done(process)):
                     raise StartFailed(f"{process.journal} ended while it started: {process.last_output()}")
             return self._all_ready(processes)
 
@@ -187,9 +187,27 @@ class Processes:
     def _all_ready(self, processes: Sequence[RunProcess]) -> bool:
         """Return whether all processes are ready. Set `ready` of instances that `is_ready` finds ready."""
         for process in processes:
-            if not process.status.ready and is_ready(process, self._group_members, self.workers()):
+            if not process.status.ready and self._is_ready(process):
                 process.status.ready = True
         return all(process.status.ready for process in processes)
+
+    def _is_ready(self, process: RunProcess) -> bool:
+        """Return whether an instance is ready.
+
+        A job may end before it joins its group, so it is ready when it has started. With a line in `ready`, it is ready
+        when it has printed the line, or has ended with status 0.
+        """
+        waits_for_line = process.rules is not None and process.rules.ready is not None
+        if self._is_done(process) or (self._is_job(process) and not waits_for_line):
+            return True
+        return is_ready(process, self._group_members, self.workers())
+
+    def _is_job(self, process: RunProcess) -> bool:
+        return process.stage is not None and self._stages[process.stage].is_job
+
+    def _is_done(self, process: RunProcess) -> bool:
+        """Return whether an instance of a job has ended with status 0."""
+        return self._is_job(process) and process.child.poll() == 0
 
     # -- state ------------------------------------------------------------------------------
 
@@ -207,6 +225,11 @@ class Processes:
     def is_starting(self, stage: str) -> bool:
         """Return whether a worker of the stage is not ready yet."""
         return not self._all_ready(self.workers(stage))
+
+    def is_over(self, stage: str) -> bool:
+        """Return whether the stage is a job that is not started again, and all its instances are done."""
+        instances = [each for each in self.all_processes if each.stage == stage and not each.expected_to_end]
+        return self._stages[stage].every_s is None and all(map(self._is_done, instances))
 
     def counts(self) -> Counts:
         """Return the sum of the counts of all workers, including those that have ended."""
@@ -282,9 +305,15 @@ class Processes:
         return self.start_worker(process.stage, process.worker)
 
     def replace_dead(self) -> None:
-        """Replace workers that ended unexpectedly, and store the warnings. Raises `StartFailed` or `PipelineFailed`."""
+        """Replace workers that ended unexpectedly, and store the warnings. Start jobs again when they are due.
+
+        Raises `StartFailed` or `PipelineFailed`.
+        """
         for process in list(self.all_processes):
             if process.alive or process.expected_to_end:
+                continue
+            if self._is_done(process):
+                self._start_again_if_due(process)
                 continue
             message = f"{process.journal} ended unexpectedly: {process.last_output()}"
             if process.role is Role.WORKER:
@@ -296,6 +325,12 @@ class Processes:
                 self.replace(process)
             elif process.role is Role.OBSERVER:
                 raise StartFailed(message)
+
+    def _start_again_if_due(self, process: RunProcess) -> None:
+        """Start an instance of a job again if its period has passed since its last start."""
+        every_s = self._stages[process.stage or ""].every_s
+        if every_s is not None and time.monotonic_ns() - process.started_ns >= every_s * 1e9:
+            self.replace(process)
 
     def _check_exits(self, process: RunProcess, message: str) -> None:
         """Raise if workers end unexpectedly again and again."""

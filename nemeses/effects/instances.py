@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from random import Random
 
 from harness.cluster import Ability, TransactionView
-from harness.common.errors import WaitTimeout
+from harness.common.errors import FaultFailed, WaitTimeout
 from harness.network import Cut
 from harness.runner.nemesis import (
     DrawnFault,
@@ -17,6 +17,7 @@ from harness.runner.nemesis import (
     PlannedFault,
     Resource,
     Target,
+    TargetMissing,
 )
 from harness.runner.occupied import uses_brokers_and_workers, uses_workers
 from harness.runner.run_process import RunProcess
@@ -130,7 +131,8 @@ def _successor(context: FaultContext, member: RunProcess) -> RunProcess | None:
 
     try:
         awaited = f"an instance to replace {member.journal}"
-        return context.wait_for(find_replacement, awaited, WORKING_TIMEOUT_S, every_s=0.1)
+        timeout_s = max(WORKING_TIMEOUT_S, stage_of(context, member).every_s or 0.0)
+        return context.wait_for(find_replacement, awaited, timeout_s, every_s=0.1)
     except WaitTimeout:
         return None
 
@@ -220,15 +222,21 @@ def await_working(context: FaultContext, target: Target) -> tuple[RunProcess, st
     Returns:
         The instance, or its replacement if it ended in the meantime. And the reason why the stage was not seen to
         write; it is empty if the stage was seen to write.
+
+    Raises:
+        TargetMissing: No instance of the stage was running.
     """
     stage = next(stage for stage in context.stages if stage.name == target.name.partition("/")[0])
-    timeout_s = WORKING_TIMEOUT_S if stage.group else max(WORKING_TIMEOUT_S, stage.idle_s)
+    timeout_s = max(WORKING_TIMEOUT_S, 0.0 if stage.group else stage.idle_s, stage.every_s or 0.0)
     counts: list[int] = []
     last_seen = ""
+    member: RunProcess | None = None  # a job may end at any time
 
     def works() -> bool:
-        nonlocal last_seen
-        if not context.processes.workers(stage.name):
+        nonlocal last_seen, member
+        try:
+            member = worker_in_role(context.processes, target)
+        except FaultFailed:
             last_seen = "none of its instances is alive"
             return False
         if context.processes.is_starting(stage.name):
@@ -244,7 +252,9 @@ def await_working(context: FaultContext, target: Target) -> tuple[RunProcess, st
         context.wait_for(works, f"{stage.name} to write", timeout_s, every_s=0.1, last_seen=lambda: last_seen)
     except WaitTimeout as error:
         unready = str(error)
-    return worker_in_role(context.processes, target), unready
+    if member is None:
+        raise TargetMissing(f"no instance of {stage.name} was running: {unready}")
+    return member, unready
 
 
 def note_unready(effect: InjectedFault, unready: str) -> None:

@@ -261,6 +261,7 @@ def read_progress(
     }
     commits = [ended_ns, *outputs.values(), *(group.commits_ns for group in groups.values())]
     aborted_ns, longest_ms = _transaction_log(t)
+    pauses_ms = max((round(1000 * (stage.every_s or 0)) for stage in pipeline.stages), default=0)
     return RunProgress(
         commits_ns=sorted_times(*commits),
         ended_ns=ended_ns,
@@ -275,7 +276,7 @@ def read_progress(
         rebalances_ns=None if timeline.by_logs else _rebalances_ns(t),
         bound_ns=None
         if longest_ms is None
-        else (longest_ms + (SESSION_MS if session_ms is None else session_ms) + MARGIN_MS) * 1_000_000,
+        else (longest_ms + (SESSION_MS if session_ms is None else session_ms) + MARGIN_MS + pauses_ms) * 1_000_000,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.model.pipeline import SERVICE
 from harness.model.vocabulary import Guarantee
 from harness.processes.program import ProgramRules
 
@@ -71,6 +72,8 @@ class CustomStage:
     idle_s: float = 15.0  # a stage without a group is done when it has written nothing for this time
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
+    kind: str = SERVICE  # SERVICE or JOB
+    every_s: float | None = None  # of a job: from one start of an instance to the next; None: one start
     rules: ProgramRules = field(default_factory=ProgramRules)
 
 

@@ -29,6 +29,7 @@ def examine(file: Path) -> Iterator[Requirement]:
     for stage in description.stages:
         yield _command(description, stage)
         yield from _suggestions(description, stage)
+    yield from _compacted(description)
     try:
         require_names_passed(description)
     except UsageError as error:
@@ -70,6 +71,20 @@ def _suggestions(description: PipelineDescription, stage: CustomStage) -> Iterat
     if promised and stage.transactional_id is None:
         suggestion = "set `transactional_id` if you know it: on a shared cluster Fencepost cannot observe it"
         yield Requirement(name, True, "no transactional id", suggestion)
+
+
+def _compacted(description: PipelineDescription) -> Iterator[Requirement]:
+    """Yield each output topic that is compacted although every record of it is checked."""
+    expect = description.expect
+    written = {topic for stage in description.stages for topic in stage.writes}
+    for topic, settings in description.topics.items():
+        policy = settings.config.get("cleanup.policy", "")
+        if expect and topic in written and topic not in expect.final and "compact" in policy:
+            suggestion = (
+                "name it in `final`, or leave out cleanup.policy: every record of it is checked, so the run is unknown "
+                "if the log cleaner removes one"
+            )
+            yield Requirement(f"topic {topic}", True, "it is compacted", suggestion)
 
 
 def _functions(description: PipelineDescription) -> Requirement:

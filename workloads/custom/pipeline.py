@@ -8,7 +8,15 @@ from pathlib import Path
 
 from harness.model.expectation import Expectation, Feed
 from harness.model.goals import optional_abort_goal, transactions_goal
-from harness.model.pipeline import PipelineSpec, RecordIdentity, RunSizes, StageSpec, TopicSpec, durable_topic
+from harness.model.pipeline import (
+    JOB,
+    PipelineSpec,
+    RecordIdentity,
+    RunSizes,
+    StageSpec,
+    TopicSpec,
+    durable_topic,
+)
 from harness.model.vocabulary import Guarantee
 from workloads.custom.command import worker_name
 from workloads.custom.description import CONTENT, CustomStage, CustomTopic, PipelineDescription
@@ -122,6 +130,8 @@ class CustomPipeline:
             workers=workers,
             transactional_ids=ids,
             txn_timeout_ms=round(1000 * stage.transaction_timeout_s) if self._transactional(stage) else 0,
+            kind=JOB if stage.kind == JOB else None,
+            every_s=stage.every_s,
         )
 
     def digest(self) -> str:

@@ -6,10 +6,13 @@ from collections.abc import Collection, Iterable, Mapping
 from harness.common.names import nearest, unknown
 from workloads.custom.table import TomlTable
 
-NAMES = ("bootstrap", "instance", "run", "data", "client_config", "prefix", "group", "transactional_id")
+NAMES = (
+    *("bootstrap", "instance", "run", "data", "client_config", "kafka_jars"),
+    *("prefix", "group", "transactional_id"),
+)
 """The placeholders. They stand for: the bootstrap servers; the number of the instance, from 1; the name of the run
-folder; a data folder for the instance; the file of client properties; the prefix of all names of the run; the consumer
-group and the transactional id of the stage.
+folder; a data folder for the instance; the file of client properties; the class path of the run's version of Kafka; the prefix of all names of the run; the
+consumer group and the transactional id of the stage.
 """
 TOPIC = "topic:"
 """The prefix of the placeholder for a topic's name."""

@@ -9,6 +9,7 @@ from typing import Any
 from harness.common.errors import UsageError
 from harness.common.names import nearest, unknown
 from harness.common.secrets import REDACTED
+from harness.model.pipeline import JOB, SERVICE
 from harness.model.vocabulary import Guarantee
 from harness.processes.program import ProgramRules
 from workloads.custom.description import (
@@ -129,10 +130,29 @@ def _stage(file: Path, n: int, row: Any) -> CustomStage:
         idle_s=table.number("idle_s", 1, 300, 15.0),
         env=env,
         cwd=table.text("cwd"),
+        kind=table.text("kind") or SERVICE,
+        every_s=table.number("every_s", 0.1, 600, 0.0) or None,
         rules=_rules(table),
     )
+    _require_possible_kind(table, stage)
     table.require_all_known()
     return stage
+
+
+def _require_possible_kind(table: TomlTable, stage: CustomStage) -> None:
+    """Raise `UsageError` if the stage is of no known kind, or if `every_s` does not fit to it."""
+    if stage.kind not in (SERVICE, JOB):
+        raise table.error(f'must be "{SERVICE}" or "{JOB}", not {stage.kind!r}', "kind")
+    if stage.every_s is None:
+        return
+    if stage.kind != JOB:
+        raise table.error(f'is for stages that end by themselves: add kind = "{JOB}", or remove it', "every_s")
+    if stage.group is None and stage.every_s >= stage.idle_s:
+        raise table.error(
+            f"is {stage.every_s:g}, so the stage may write nothing for longer than idle_s ({stage.idle_s:g} s) between "
+            "two starts, and would be stopped before its end: write a longer idle_s",
+            "every_s",
+        )
 
 
 def _rules(table: TomlTable) -> ProgramRules:

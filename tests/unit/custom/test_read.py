@@ -40,6 +40,8 @@ ready = "line:started in [0-9]+ ms"
 ready_within_s = 90
 stop = "SIGINT"
 stop_within_s = 5
+kind = "job"
+every_s = 7.5
 
 [[stage]]
 name = "count"
@@ -82,6 +84,8 @@ def test_a_file_with_every_key_is_read(tmp_path: Path) -> None:
         ordered=True,
         cwd="src",
         env={"RUN": "{run}", "LEVEL": "3", "TRACE": "true"},
+        kind="job",
+        every_s=7.5,
         rules=ProgramRules("started in [0-9]+ ms", 90.0, "SIGINT", 5.0),
     )
     assert description == PipelineDescription(
@@ -216,6 +220,16 @@ MISTAKES = {
         '["true"]',
         '["true"]\nstop_within_s = 0.1',
         "[[stage]] bill stop_within_s must be a number from 1 to 300, not 0.1",
+    ),
+    "an unknown kind of stage": (
+        'command', 'kind = "cron"\ncommand', "[[stage]] bill kind must be \"service\" or \"job\", not 'cron'"),
+    "a period of a stage that is no job": (
+        'command', 'every_s = 5\ncommand',
+        '[[stage]] bill every_s is for stages that end by themselves: add kind = "job", or remove it',
+    ),
+    "a period that is longer than idle_s": (
+        'command', 'kind = "job"\nevery_s = 15\ncommand',
+        "[[stage]] bill every_s is 15, so the stage may write nothing for longer than idle_s (15 s) between two starts",
     ),
     "transactions that are a text": (
         '["true"]',

@@ -1,0 +1,24 @@
+"""A job of a user, which ends by itself and is started again: Apache Kafka's TransactionalMessageCopier."""
+
+from pathlib import Path
+
+import pytest
+
+import fencepost
+
+COPIER = Path(__file__).resolve().parents[2] / "examples" / "copier"
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_correct_job_is_valid_under_kills_and_its_ends_give_no_warning(seed: int, tmp_path: Path) -> None:
+    result = fencepost.run(
+        pipeline=str(COPIER / "pipeline.toml"),
+        nemesis="kill-instance",
+        time_limit=30,
+        seed=seed,
+        store=str(tmp_path),
+    )
+    result.assert_valid()
+    started = {log.name.rsplit(".", 1)[0] for log in (result.folder / "workers").glob("copy-*.log")}
+    assert len(started) > 6, "three instances were each started again"
+    assert [warning for warning in result.verdict["warnings"] if warning["code"] == "unexpected-end"] == []
