@@ -1,5 +1,10 @@
-"""Parse the names of `--nemesis`: a fault, one that is aimed (`kill-worker@after-send`), or `crash-points`."""
+"""Parse the names of `--nemesis`.
 
+A name is a fault, one that is aimed (`kill-worker@after-send`), several that overlap (`kill-broker+partition`),
+`crash-points` or `random`. A weight may follow: `kill-broker=3`.
+"""
+
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,6 +20,66 @@ if TYPE_CHECKING:
 
 CRASH_POINTS = "crash-points"
 """Means a kill at every step of the loop, and a pause at every step at which a worker has uncommitted inputs."""
+
+RANDOM = "random"
+"""Means one default fault after another, each drawn from the seed."""
+MOST_WEIGHT = 1000
+
+
+def require_known_name(text: str, faults: "Mapping[str, Nemesis]") -> None:
+    """Raise `UsageError` for a name of `--nemesis` that is not known."""
+    name, equals, weight = text.partition("=")
+    if equals:
+        _ = _weight(name, weight)
+    together = name.split("+")
+    for part in together:
+        special = next((known for known in ("none", CRASH_POINTS, RANDOM) if part == known), None)
+        if special and (len(together) > 1 or (equals and special != CRASH_POINTS)):
+            raise UsageError(f"{special} cannot be a part of {text}: name a fault in its place")
+        if part != RANDOM:
+            require_known_fault(part, faults)
+
+
+def _weight(name: str, text: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = math.nan
+    if not 0 < weight <= MOST_WEIGHT:
+        raise UsageError(f"the weight of {name} must be a number above 0, at most {MOST_WEIGHT}, not {text}")
+    return weight
+
+
+def is_drawn(names: Sequence[str] | None) -> bool:
+    """Return whether the user left it to the seed which of the default faults a run has."""
+    return names is None or tuple(names) == (RANDOM,)
+
+
+def has_weights(names: Sequence[str]) -> bool:
+    """Return whether faults are drawn by weight. Then none of them has to be in the schedule."""
+    return RANDOM in names or any("=" in name for name in names)
+
+
+def weights_of(
+    names: Sequence[str], pipeline: PipelineSpec, faults: "Mapping[str, Nemesis]"
+) -> dict[str, float]:
+    """Return the weight of each name without its weight. The default is 1, and the last weight of a name counts.
+
+    Raises `UsageError` if `random` is named with others.
+    """
+    if RANDOM in names:
+        if len(names) > 1:
+            raise UsageError(
+                f"{RANDOM} draws from all default faults: leave it out and give each fault a weight (kill-broker=3), "
+                "or leave out the others"
+            )
+        names = [name for name, nemesis in faults.items() if nemesis.by_default]
+    weights: dict[str, float] = {}
+    for text in names:
+        name, equals, weight = text.partition("=")
+        for each in expand_names([name], pipeline):
+            weights[each] = _weight(name, weight) if equals else weights.get(each, 1.0)
+    return weights
 
 
 def require_known_fault(text: str, faults: "Mapping[str, Nemesis]") -> None:

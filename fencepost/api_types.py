@@ -23,6 +23,7 @@ class RunOptions(TypedDict, total=False):
     pipeline: str | Path | Pipeline | None
     nemesis: Names | None
     rule: Names | None  # rules for Kafka's messages: docs/rules.md
+    schedule: str | Path | None  # the path of a file with [[schedule]]: docs/faults.md
     time_limit: float | None
     seed: int | None
     workers: int | None

@@ -59,12 +59,12 @@ def kafka_versions() -> tuple[str, ...]:
 
 def known_names() -> KnownNames:
     """All names that the values of options may contain."""
-    from fencepost.aims import require_known_fault
+    from fencepost.aims import require_known_name
     from harness.cluster.kinds.registry import require_options
 
     return KnownNames(
         workloads=workloads(),
-        require_fault=lambda fault: require_known_fault(fault, nemeses()),
+        require_fault=lambda fault: require_known_name(fault, nemeses()),
         require_cluster=require_options,
         defects=defects(),
         kafka=kafka_versions(),

@@ -24,7 +24,7 @@ from harness.runner.nemesis import (
     PlannedFault,
     Target,
 )
-from harness.runner.occupied import uses_brokers
+from harness.runner.occupied import uses_brokers_and_workers
 from nemeses.aiming.failover import FAILOVER_BROKERS, await_broker_in_role, await_failover, other_broker
 from nemeses.aiming.targets import broker_in_role, choose
 
@@ -134,7 +134,7 @@ NEMESIS = Nemesis(
     past_tense="was killed ahead of its followers",
     proves="the leader's log was longer than every follower's, and another broker leads the partition",
     needs=frozenset({Ability.KILL, Ability.PEER_LINKS, Ability.SEGMENTS, Cut}),
-    occupies=uses_brokers,
+    occupies=uses_brokers_and_workers,  # its workers must write while the followers are cut off
     hold_s=4.0,
     recovery_s=12.0,
     draw=draw,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fencepost.aims import expand_names, requested_name
+from fencepost.aims import expand_names, has_weights, requested_name
 from fencepost.checks.evidence import KILLED, Evidence
 from fencepost.checks.recovery import Recovery, stalled
 from harness.history_files.url import Url
@@ -99,15 +99,33 @@ def fault_was_not_healed(run: CheckedRun) -> Iterator[Reason]:
 
 
 def fault_was_not_planned(run: CheckedRun) -> Iterator[Reason]:
-    """A run is unknown if a fault that `--nemesis` names is not in its schedule."""
-    if run.run_metadata is None:
+    """A run is unknown if a fault that `--nemesis` names is not in its schedule. With weights, it need not be."""
+    names = run.plan.options.nemesis or ()
+    if run.run_metadata is None or has_weights(names):
         return
-    requested = expand_names(run.plan.options.nemesis or (), run.plan.pipeline)
+    requested = [part for name in expand_names(names, run.plan.pipeline) for part in name.split("+")]
     planned = {requested_name(planned, requested) for planned in run.plan.schedule}
     for name in requested:
         if name not in planned:
             text = f"{name} was requested, and the schedule does not have it"
             yield Reason(ReasonCode.FAULT_NOT_PLANNED, text, name)
+
+
+def faults_did_not_overlap(run: CheckedRun) -> Iterator[Reason]:
+    """A run is unknown if faults that `--nemesis` wants to overlap were never active at the same time."""
+    if run.run_metadata is None:
+        return
+    acted = [fault for fault in run.faults if fault.acted and fault.end_s is not None]
+    active = [
+        Counter(other.fault for other in acted if other.start_s <= fault.start_s < (other.end_s or 0.0))
+        for fault in acted
+    ]
+    planned = {str(fault.get("fault")) for fault in run.plan.schedule}
+    for name in run.plan.options.nemesis or ():
+        together = Counter(part.partition("@")[0] for part in name.partition("=")[0].split("+"))
+        if together.total() > 1 and planned >= set(together) and not any(together <= now for now in active):
+            text = f"{name} was not exercised: its faults were never active at the same time"
+            yield Reason(ReasonCode.GOAL_NOT_MET, text, name)
 
 
 def faults_were_not_carried_out(run: CheckedRun) -> Iterator[Reason]:
@@ -137,6 +155,7 @@ RULES: tuple[Callable[[CheckedRun], Iterator[Reason]], ...] = (
     fault_ended_before_it_began,
     fault_was_not_healed,
     fault_was_not_planned,
+    faults_did_not_overlap,
     faults_were_not_carried_out,
     goal_was_not_met,
 )

@@ -126,5 +126,6 @@ def _metavar(key: str) -> str:
         "nemesis": "NAMES",
         "spark-conf": "K=V",
         "rule": "RULE",
+        "schedule": "FILE",
     }
     return names.get(key, "VALUE")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fencepost import registry
+from fencepost.aims import is_drawn
 from fencepost.runs.planning import (
     draw_schedule,
     pipeline_spec,
@@ -127,7 +128,7 @@ def _show_plan(options: Options, schedule: Schedule, progress: Progress) -> None
 def _no_faults(options: Options) -> str:
     if options.defect and options.nemesis is None:
         return f"no faults are planned, because the defect {options.defect} shows without them"
-    if options.nemesis is None:
+    if is_drawn(options.nemesis):
         nemeses = registry.nemeses().values()
         return (
             f"no faults are planned, because {schedules.no_fault_fits_message(nemeses, options.time_limit_s)}"
@@ -167,7 +168,7 @@ def perform_run(
     root = Path(options.store)
     progress.phase("preparing")
     cache = cache_folder()
-    prepared = _prepare(options, workload, cache, progress.say)
+    prepared = _prepare(options, workload, schedule, cache, progress.say)
     require_known_messages(schedule.planned_faults, prepared.kafka)
     started = datetime.now(UTC)
     folder = store.create_run_folder(root, options.name or workload.name, started)
@@ -181,7 +182,7 @@ def perform_run(
     plan.save(folder / store.PLAN)
     stack.enter_context(store.lock_run(folder))
     run_log = RunLog(progress, clock)
-    if options.nemesis is None and not schedule.planned_faults and not options.defect:
+    if is_drawn(options.nemesis) and not schedule.planned_faults and not options.defect:
         nemeses = registry.nemeses().values()
         run_log.unmet_goals["faults"] = schedules.no_fault_fits_message(nemeses, options.time_limit_s)
     supervisor = stack.enter_context(Supervisor())
@@ -262,15 +263,15 @@ def _cluster_of(options: Options, run_plan: RunPlan, tag: str) -> ClusterSpec:
 
 
 def _prepare(
-    options: Options, workload: "AnyPipeline", cache: Path, say: Callable[[str], None]
+    options: Options, workload: "AnyPipeline", schedule: Schedule, cache: Path, say: Callable[[str], None]
 ) -> "PreparedEnvironment":
     """Find or download the programs that the run needs."""
     from fencepost.checks.spark import prepare_archive
 
     stores = pipeline_spec(options, workload).database_kinds
-    ready = prepare_cluster(
-        options, cache, say, clients=(ClientChoice.of(options.client).name,), stores=stores
-    )
+    faults = {planned.fault for planned in schedule.planned_faults}
+    clients = (ClientChoice.of(options.client).name,)
+    ready = prepare_cluster(options, cache, say, clients=clients, stores=stores, faults=faults)
     prepare_archive(ready.java, say)
     return ready
 

@@ -3,6 +3,7 @@
 import json
 import secrets
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -12,10 +13,11 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from fencepost import registry
-from fencepost.aims import aim, expand_names
+from fencepost.aims import aim, has_weights, is_drawn, weights_of
 from fencepost.runs.programs import programs_of
 from fencepost.runs.protocol_rules import decoded_links, planned_rules, require_known_names, require_sent
 from fencepost.runs.shapes import apply_options, draw_churn, txn_timeout_ms
+from fencepost.runs.written_schedule import written_faults
 from harness.clients.interface import SESSION_TIMEOUT_MS
 from harness.cluster import Ability
 from harness.cluster.config import count_ports
@@ -34,13 +36,14 @@ from harness.model.promises import (
     observer,
     store_reader,
 )
+from harness.model.vocabulary import Premise
 from harness.network import ApplyRule
 from harness.runner import schedule as schedules
 from harness.runner.churn import extra_endpoints, joining_workers
-from harness.runner.nemesis import FaultTargets, Nemesis
+from harness.runner.nemesis import FaultTargets
 from harness.runner.processes import RunClock
 from harness.runner.run import RunPlan
-from harness.runner.schedule import Schedule
+from harness.runner.schedule import Choice, Schedule
 from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan
@@ -113,12 +116,13 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
     defect = defect_of(options)
     named = options.nemesis is not None
     spec = pipeline_spec(options, workload)
+    names: Sequence[str]
     if options.nemesis is not None:
-        names = expand_names(options.nemesis, spec)
-    elif options.rule:
+        names = options.nemesis
+    elif options.rule or options.schedule is not None:
         names = []
     elif defect is not None:
-        names = list(defect.nemesis)
+        names = defect.nemesis
     else:
         names = [name for name, nemesis in nemeses.items() if nemesis.by_default]
     workers = workers_of(spec)
@@ -144,12 +148,19 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
     )
     witness_of(options)  # raises if the cluster kind cannot provide it
     rng = Random(f"{options.seed}/schedule")
-    chosen: list[Nemesis] = [aim(name, nemeses) for name in names]
+    choices = [
+        Choice(tuple(aim(part, nemeses) for part in name.split("+")), weight)
+        for name, weight in weights_of(names, spec, nemeses).items()
+    ]
     schedule = schedules.draw(
-        chosen, targets, options.time_limit_s, rng, chosen_by_user=named or defect is not None
+        choices,
+        *(targets, options.time_limit_s, rng),
+        chosen_by_user=not is_drawn(options.nemesis) or defect is not None,
+        by_weight=has_weights(names),
     )
-    churn = draw_churn(options, spec, schedule.planned_faults)
-    faults = (*schedule.planned_faults, *planned_rules(options))
+    written = [] if options.schedule is None else written_faults(options, targets)
+    churn = draw_churn(options, spec, (*schedule.planned_faults, *written))
+    faults = (*schedule.planned_faults, *written, *planned_rules(options))
     require_sent(options, spec, faults)
     if options.rule:
         tag = tag_for(options)
@@ -290,6 +301,8 @@ def promises_of(options: Options, plan: RunPlan) -> Promises:
     tables = tuple(table.name for table in plan.pipeline.tables)
     witness = witness_of(options)
     broken = {premise for planned in plan.faults for premise in plan.nemeses[planned.fault].broken_premises}
+    if schedules.lack_leaders(plan.faults, plan.nemeses):
+        broken.add(Premise.LEADER_ALWAYS)
     return Promises(
         journaled=tuple(stage.name for stage in plan.pipeline.stages if stage.journaled),
         witness=witness,

@@ -23,12 +23,14 @@ def prepare_cluster(
     *,
     clients: Sequence[str],
     stores: Collection[str] = (),
+    faults: Collection[str] = (),
 ) -> "PreparedEnvironment":
     """Find or download the parts of a cluster, and validate the broker settings. Raises `FencepostError`.
 
     Args:
         clients: Names of the clients that the workers use.
         stores: Kinds of database that the pipeline uses.
+        faults: Names of the planned faults.
     """
     from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
     from harness.environment.client_parts import fetch_client
@@ -47,9 +49,9 @@ def prepare_cluster(
         *(options.kafka, options.java, options.toxiproxy, cache, say),
         mirror=options.mirror,
         postgres_choice=options.postgres if "postgres" in stores else None,
-        image_choice=image_choice(options, say) if CLUSTERS[options.cluster].image else None,
+        image_choice=image_choice(options.image, faults, say) if CLUSTERS[options.cluster].image else None,
     )
-    if ready.image and not ready.image.drops_packets and _drops_packets(options):
+    if ready.image and not ready.image.drops_packets and _drops_packets(faults):
         raise EnvironmentFailure(
             f"drop-packets needs iptables, and the image {ready.image.name} has no label {PACKET_FILTER}=yes: choose "
             "--set image=bundled, or another fault"
@@ -65,21 +67,20 @@ def prepare_cluster(
     return replace(ready, client=client)
 
 
-def _drops_packets(options: Options) -> bool:
+def _drops_packets(faults: Collection[str]) -> bool:
     from nemeses.registry import NEMESES
 
-    faults = (NEMESES.get(name.partition("@")[0]) for name in options.nemesis or ())
-    return any(fault is not None and Ability.PACKETS in fault.needs for fault in faults)
+    return any(Ability.PACKETS in NEMESES[name].needs for name in faults)
 
 
-def image_choice(options: Options, say: Callable[[str], None]) -> str:
+def image_choice(image: str, faults: Collection[str], say: Callable[[str], None]) -> str:
     """The image to use. `drop-packets` needs iptables, which the official image does not have."""
-    if options.image == "auto" and _drops_packets(options):
+    if image == "auto" and _drops_packets(faults):
         say(
             "drop-packets needs iptables, which the official image does not have: Fencepost builds an image with it"
         )
         return "bundled"
-    return options.image
+    return image
 
 
 def end_leftovers(cache: Path, say: Callable[[str], None]) -> None:

@@ -17,7 +17,7 @@ from harness.environment.kafka_versions import kafka_version
 from harness.model.pipeline import PipelineSpec
 from harness.network import ApplyRule
 from harness.protocol.rule_checks import require_possible
-from harness.protocol.rule_options import parse_rule, rule_of
+from harness.protocol.rule_options import Table, parse_rule, rule_of
 from harness.protocol.rules import Action, Selector
 from harness.protocol.schemas import Schemas
 from harness.runner.nemesis import Nemesis, PlannedFault, Target
@@ -32,41 +32,35 @@ if TYPE_CHECKING:
 
 def planned_rules(options: Options) -> list[PlannedFault]:
     """The faults of `--rule`. A rule without a duration is in force until the time limit. Raises `UsageError`."""
-    planned: list[PlannedFault] = []
-    if not options.rule:
-        return planned
-    needs: set[Need] = {ApplyRule}
-    if any(rule_of(parse_rule(text)).links == "peer" for text in options.rule):
-        needs.add(Ability.PEER_LINKS)
+    return [planned_rule(options, parse_rule(text)) for text in options.rule]
+
+
+def planned_rule(options: Options, table: Table) -> PlannedFault:
+    """The fault of a rule that is a flat table. Raises `UsageError`."""
+    spec = rule_of(table)
+    needs: set[Need] = {ApplyRule, *([Ability.PEER_LINKS] if spec.links == "peer" else [])}
     if not needs <= abilities_of(options):
         raise UsageError(
-            f"--rule needs a cluster on which one can {describe_needs(needs - abilities_of(options))}: "
+            f"a rule needs a cluster on which one can {describe_needs(needs - abilities_of(options))}: "
             "choose --cluster local"
         )
-    for text in options.rule:
-        parameters = parse_rule(text)
-        spec = rule_of(parameters)
-        if spec.start_s >= options.time_limit_s:
-            raise UsageError(
-                f"a rule: start_s is {spec.start_s:g}, and the run ends after {options.time_limit_s:g} s: "
-                "write a smaller start_s, or choose a longer --time-limit"
-            )
-        hold_s = spec.hold_s if spec.hold_s is not None else options.time_limit_s - spec.start_s
-        after_s, action = spec.rule.release.after_s, spec.rule.action
-        if after_s is not None and after_s >= hold_s and action is not Action.SWAP:
-            raise UsageError(
-                f"a rule: release.after_s is {after_s:g}, but the rule is in force for {hold_s:g} s, and its heal "
-                "delivers what it keeps: write a smaller release.after_s, or a larger hold_s or --time-limit"
-            )
-        own = {name: value for name, value in parameters.items() if name not in ("start_s", "hold_s")}
-        if "probability" in own:
-            own.setdefault("seed", options.seed or 0)
-        planned.append(
-            PlannedFault(
-                "rule", Target("rule", f"{spec.rule.action} {spec.rule.select}"), spec.start_s, hold_s, own
-            )
+    if spec.start_s >= options.time_limit_s:
+        raise UsageError(
+            f"a rule: start_s is {spec.start_s:g}, and the run ends after {options.time_limit_s:g} s: "
+            "write a smaller start_s, or choose a longer --time-limit"
         )
-    return planned
+    hold_s = spec.hold_s if spec.hold_s is not None else options.time_limit_s - spec.start_s
+    after_s, action = spec.rule.release.after_s, spec.rule.action
+    if after_s is not None and after_s >= hold_s and action is not Action.SWAP:
+        raise UsageError(
+            f"a rule: release.after_s is {after_s:g}, but the rule is in force for {hold_s:g} s, and its heal "
+            "delivers what it keeps: write a smaller release.after_s, or a larger hold_s or --time-limit"
+        )
+    own = {name: value for name, value in table.items() if name not in ("start_s", "hold_s")}
+    if "probability" in own:
+        own.setdefault("seed", options.seed or 0)
+    target = Target("rule", f"{spec.rule.action} {spec.rule.select}")
+    return PlannedFault("rule", target, spec.start_s, hold_s, own)
 
 
 def links_of(fault: PlannedFault, nemeses: Mapping[str, Nemesis]) -> str:

@@ -39,7 +39,7 @@ SEED_BITS = 32
 OWN_CLIENT = "its own client"
 """The client of a user's pipeline."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_IN_EVERY_NAME = ("workload", "pipeline", "client", "nemesis")
+_IN_EVERY_NAME = ("workload", "pipeline", "client", "nemesis", "schedule")
 """Options that are part of every cell's name, so that names do not change when the suite file gets another list."""
 
 
@@ -140,7 +140,7 @@ def _cells(seed: int, document: Mapping[str, Any], request: SuiteRequest) -> lis
         options = Options().updated(values)
         check_brokers_option(options.cluster, values)
         name = _name(row, options)
-        actual = {**to_toml(options), "nemesis": nemesis_text("nemesis", options.nemesis)}
+        actual = {**to_toml(options), "nemesis": _nemesis(options)}
         matching = [table for table in exclude if matches(table.where, table.options, actual)]
         unused = [table for table in unused if table not in matching]
         if matching:
@@ -183,7 +183,7 @@ def _name(row: MatrixRow, options: Options) -> str:
     The next suite gives an equal cell the same name.
     """
     client = [options.client] if options.pipeline is None else []
-    words = [_workload(options), *client, nemesis_text("nemesis", options.nemesis)]
+    words = [_workload(options), *client, _nemesis(options)]
     words += [f"{key}={value}" for key, value in _more(row, options).items()]
     words += [f"#{row.repeat}"] if row.repeat is not None else []
     return on_one_line(" ".join(words))
@@ -192,6 +192,13 @@ def _name(row: MatrixRow, options: Options) -> str:
 def _workload(options: Options) -> str:
     """The workload, or the file of a user's pipeline."""
     return options.workload if options.pipeline is None else str(Path(options.pipeline).with_suffix(""))
+
+
+def _nemesis(options: Options) -> str:
+    """The faults of a cell in words: their names, or the file that has them, or `drawn`."""
+    if options.schedule is not None:
+        return str(Path(options.schedule).with_suffix(""))
+    return str(nemesis_text("nemesis", options.nemesis))
 
 
 def _more(row: MatrixRow, options: Options) -> dict[str, str]:
@@ -226,7 +233,7 @@ def _cell(
         name=name,
         workload=_workload(options),
         client=options.client if options.pipeline is None else OWN_CLIENT,
-        nemesis=nemesis_text("nemesis", options.nemesis),
+        nemesis=_nemesis(options),
         kafka=kafka_version_of(options),
         seed=options.seed,
         options=to_toml(options),

@@ -109,7 +109,9 @@ class StageSpec:
     idle_s: float = 15.0  # without group and journals: it has finished after writing nothing for so long
     transforms: bool = True  # its outputs come from its inputs; False: it sends and polls independently
     kind: str | None = None  # JOB; None: its instances run until they are stopped
-    every_s: float | None = None  # of a job: the time from one start of an instance to the next; None: one start
+    every_s: float | None = (
+        None  # of a job: the time from one start of an instance to the next; None: one start
+    )
 
     @property
     def is_job(self) -> bool:

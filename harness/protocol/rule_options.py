@@ -108,10 +108,11 @@ def read_rules(file: Path) -> list[dict[str, str | int | float]]:
     rules = body.get("rule")
     if not isinstance(rules, list) or not rules:
         raise UsageError(f"--rule {on_one_line(str(file))}: it has no [[rule]]")
-    return [_flat(table, f"--rule {file}") for table in rules]
+    return [flat_table(table, f"--rule {file}") for table in rules]
 
 
-def _flat(table: Mapping[str, Any], where: str) -> dict[str, str | int | float]:
+def flat_table(table: Mapping[str, Any], where: str) -> dict[str, str | int | float]:
+    """Return a table of a file as a flat table. Raises `UsageError`, whose message begins with `where`."""
     flat: dict[str, str | int | float] = {}
     for name, value in table.items():
         if name in _PARENTS and isinstance(value, Mapping):

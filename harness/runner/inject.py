@@ -1,6 +1,7 @@
-"""Injects the planned faults of a schedule.
+"""Injects the planned faults of a schedule, each in a thread of its own.
 
-Faults that share a resource are injected one after the other, others in parallel.
+Faults that share a resource are injected one after the other, unless they overlap by plan. Others do not wait for each
+other.
 """
 
 import threading
@@ -15,7 +16,7 @@ from harness.record.events import Completed, Invoked
 from harness.record.journal import Journal
 from harness.results.verdict import FaultReport
 from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault, TargetMissing
-from harness.runner.schedule import group_by_shared_resource
+from harness.runner.schedule import must_wait
 
 EARLY_TIMEOUT_S = 30.0
 
@@ -49,29 +50,26 @@ class FaultInjector:
         self._numbers = {id(fault): number for number, fault in enumerate(faults)}
         self._stop = threading.Event()
         self._feeding = threading.Event()  # the feeder has started, or `stop` was called
-        self._early = {self._numbers[id(fault)] for fault in faults if fault.since_start}
+        self._early = [fault for fault in faults if fault.since_start]
+        self._later = sorted(
+            (fault for fault in faults if not fault.since_start), key=lambda fault: fault.start_s
+        )
         self._injected_early: set[int] = set()
         self.journal_lock = threading.Lock()  # the threads and the churn share the journal
-        later = group_by_shared_resource([fault for fault in faults if not fault.since_start], nemeses)
-        self._early_threads = [self._thread([fault]) for fault in faults if fault.since_start]
-        self._later_threads = [self._thread(sequence) for sequence in later]
-
-    @property
-    def _threads(self) -> Sequence[threading.Thread]:
-        return (*self._early_threads, *self._later_threads)
-
-    def _thread(self, faults: Sequence[PlannedFault]) -> threading.Thread:
-        return threading.Thread(target=self._inject_in_order, args=(faults,), name=f"faults: {faults[0]}")
+        self._changed = threading.Condition()  # a fault is over, or no more faults are to begin
+        self._active: dict[threading.Thread, PlannedFault] = {}
+        self._thread = threading.Thread(target=self._begin_in_time, name="faults")
 
     def start_early(self) -> None:
         """Inject the faults that are injected before the first worker starts. Raises `WaitTimeout`.
 
         An error of a fault is in `state`.
         """
-        for thread in self._early_threads:
-            thread.start()
+        with self._changed:
+            for fault in self._early:
+                self._begin(fault)
         wait_for(
-            lambda: self._injected_early == self._early or self.state.errors,
+            lambda: len(self._injected_early) == len(self._early) or self.state.errors,
             "the rules of the start to be in force",
             EARLY_TIMEOUT_S,
         )
@@ -80,39 +78,59 @@ class FaultInjector:
         """Begin with the other faults. `start_s` is the monotonic clock when the feeder started."""
         self._start_s = start_s
         self._feeding.set()
-        for thread in self._later_threads:
-            thread.start()
+        self._thread.start()
 
     @property
     def finished(self) -> bool:
-        """True if all threads have ended."""
-        return not any(thread.is_alive() for thread in self._threads)
+        """True if all faults are over."""
+        return not self._thread.is_alive() and not self._active
 
     def stop(self) -> None:
         """Inject no more faults, heal the active ones, and wait until they are healed. It may be called again."""
-        self._stop.set()
-        self._feeding.set()
-        for thread in self._threads:
-            if thread.ident is not None:
-                thread.join()
+        with self._changed:
+            self._stop.set()
+            self._feeding.set()
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._active)
+        if self._thread.ident is not None:
+            self._thread.join()
 
-    def _inject_in_order(self, faults: Sequence[PlannedFault]) -> None:
-        for fault in faults:
-            late_s = 0.0 if fault.since_start else time.monotonic() - self._start_s - fault.start_s
-            if self._stop.wait(max(0.0, -late_s)):
-                return
-            error: FencepostError | None = FaultFailed(f"{fault.fault} failed because of a bug in Fencepost")
-            try:
-                self._inject(fault)
-                error = None
-            except FencepostError as expected:
-                error = expected
-            finally:  # if a bug ends this thread, the run must notice that the remaining faults were not injected
-                self.state.active.pop(self._numbers[id(fault)], None)
+    def _begin_in_time(self) -> None:
+        """Begin each fault when its time has come and no other fault is in its way. Return when all are over."""
+        waiting = list(self._later)
+        with self._changed:
+            while waiting and not self._stop.is_set() and not self.state.errors:
+                now_s = time.monotonic() - self._start_s
+                due = [fault for fault in waiting if fault.start_s <= now_s]
+                for fault in due:
+                    earlier = [*self._active.values(), *waiting[: waiting.index(fault)]]
+                    if not any(must_wait(fault, other, self._nemeses) for other in earlier):
+                        waiting.remove(fault)
+                        self._begin(fault)
+                later = (fault.start_s - now_s for fault in waiting if fault.start_s > now_s)
+                self._changed.wait(next(later, None))
+            self._changed.wait_for(lambda: not self._active)
+
+    def _begin(self, fault: PlannedFault) -> None:
+        """Start a thread for a fault. The caller holds `_changed`."""
+        thread = threading.Thread(target=self._run, args=(fault,), name=f"fault: {fault}")
+        self._active[thread] = fault
+        thread.start()
+
+    def _run(self, fault: PlannedFault) -> None:
+        error: FencepostError | None = FaultFailed(f"{fault.fault} failed because of a bug in Fencepost")
+        try:
+            self._inject(fault)
+            error = None
+        except FencepostError as expected:
+            error = expected
+        finally:  # if a bug ends this thread, the run must notice that the remaining faults were not injected
+            self.state.active.pop(self._numbers[id(fault)], None)
+            with self._changed:
                 if error is not None:
                     self.state.errors.append(error)
-            if error is not None:
-                return
+                del self._active[threading.current_thread()]
+                self._changed.notify_all()
 
     def _inject(self, fault: PlannedFault) -> None:
         nemesis = self._nemeses[fault.fault]

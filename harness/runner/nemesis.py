@@ -5,6 +5,7 @@ fault and collects the proof; leaving it heals the fault. A target is a role. It
 a broker or a worker when the fault is injected.
 """
 
+import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -29,9 +30,12 @@ BROKER = "broker"
 
 
 class Resource(StrEnum):
-    """Something that a fault uses exclusively. Two faults that use the same resource never overlap."""
+    """Something that a fault uses. Drawn faults that use the same resource never overlap, unless the user asks for it.
 
-    # All brokers and their links. Only one fault acts on them at a time, so that no partition lacks a leader.
+    `harness.runner.schedule.why_not_together` says which of them can overlap if the user asks for it.
+    """
+
+    # All brokers and their links. If only one fault acts on them at a time, no partition lacks a leader for long.
     BROKERS = "brokers"
     WORKERS = "workers"
     SERVICES = "services"  # the database servers of the pipeline
@@ -47,6 +51,13 @@ class Target:
 
     def __str__(self) -> str:
         return f"{self.role}:{self.name}" if self.name else self.role
+
+    @property
+    def brokers(self) -> frozenset[str]:
+        """The numbers of the brokers that the target names. Empty: it names none, but a partition or a worker."""
+        name = self.name.rpartition("-")[2] if self.role == "client" else self.name
+        numbers = re.split("[-,]", name)
+        return frozenset(numbers) if all(map(str.isdecimal, numbers)) else frozenset()
 
     @classmethod
     def parse(cls, text: str) -> "Target":
@@ -97,6 +108,15 @@ class PlannedFault:
     def since_start(self) -> bool:
         """Whether it is injected before the first worker starts. Then `hold_s` counts from the first input."""
         return self.parameters.get("since") == "start"
+
+    @property
+    def end_s(self) -> float:
+        """The planned time of the heal."""
+        return self.start_s + self.hold_s
+
+    def overlaps(self, other: "PlannedFault") -> bool:
+        """Return whether both faults are active at the same time, according to the plan."""
+        return self.start_s < other.end_s and other.start_s < self.end_s
 
     def as_table(self) -> dict[str, Any]:
         """Return the entry of `run.toml`: one flat table with the parameters and all other fields."""

@@ -1,14 +1,15 @@
 """Draws the schedule of a run: which faults are injected, into which targets, when, and for how long.
 
 A schedule is pure, seeded data: the same seed gives the same schedule, byte for byte. It is drawn before the run,
-stored in `run.toml`, and replayed from there. Faults that use the same resource never overlap, and each has the time to
-act and to heal.
+stored in `run.toml`, and replayed from there. Faults that use the same resource overlap only if the user asks for it,
+and each has the time to act and to heal.
 """
 
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from random import Random
 from typing import Any
 
@@ -26,6 +27,14 @@ from harness.runner.nemesis import (
 )
 
 MAX_SLACK_S = 2.0
+MOST_DRAWS = 100
+"""How often targets are drawn for faults that overlap, until they are such that the faults can overlap."""
+EDGE_SHARE = 0.2
+"""Of the time in which a fault could begin so that it overlaps, the share at each end in which it does not begin."""
+MOST_APART_S = 45.0
+"""The longest time between the heals of two faults on brokers that overlap. It is shorter than the time that the first
+of them waits until all replicas are in sync.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,32 +56,99 @@ class Schedule:
         )
 
 
+class CannotOverlap(NoTarget):
+    """Faults that the user wants to overlap cannot. The message says why."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What can be drawn for a schedule: a nemesis, or several that overlap."""
+
+    nemeses: tuple[Nemesis, ...]
+    weight: float = 1.0
+
+    @property
+    def option(self) -> str:
+        """The text of `--nemesis`: `kill-broker`, or `kill-broker+partition`."""
+        return "+".join(nemesis.option for nemesis in self.nemeses)
+
+    def draw(self, rng: Random, targets: FaultTargets) -> "DrawnTogether":
+        """Draw the faults. Each begins while all earlier ones are active, according to the plan.
+
+        Raises `NoTarget`, and `CannotOverlap` if no drawn targets are such that the faults can overlap.
+        """
+        by_name = {nemesis.name: nemesis for nemesis in self.nemeses}
+        why: str | None = None
+        for _ in range(MOST_DRAWS):
+            faults: list[PlannedFault] = []
+            for nemesis in self.nemeses:
+                drawn = nemesis.draw_fault(rng, targets)
+                end_s = min((fault.end_s for fault in faults), default=0.0)
+                begun_s = faults[-1].start_s if faults else 0.0
+                margin_s = EDGE_SHARE * (end_s - begun_s)
+                start_s = round(rng.uniform(begun_s + margin_s, end_s - margin_s), 2) if faults else 0.0
+                faults.append(
+                    PlannedFault(nemesis.name, drawn.target, start_s, nemesis.hold_s, drawn.parameters)
+                )
+            reasons = (why_not_together(*pair, by_name) for pair in combinations(faults, 2))
+            why = next(filter(None, reasons), None)
+            if why is None:
+                recovered_s = max(
+                    fault.start_s + nemesis.duration_s
+                    for fault, nemesis in zip(faults, self.nemeses, strict=True)
+                )
+                occupied = (
+                    nemesis.occupies(fault) for fault, nemesis in zip(faults, self.nemeses, strict=True)
+                )
+                return DrawnTogether(tuple(faults), frozenset().union(*occupied), recovered_s)
+        raise CannotOverlap(why)
+
+
+@dataclass(frozen=True)
+class DrawnTogether:
+    """The faults of a choice. Their times count from the start of the first one."""
+
+    faults: tuple[PlannedFault, ...]
+    resources: frozenset[Resource]
+    duration_s: float  # until all are healed and the cluster has recovered
+
+    def at(self, start_s: float) -> list[PlannedFault]:
+        """Return the faults with the first one at this time."""
+        return [replace(fault, start_s=round(start_s + fault.start_s, 2)) for fault in self.faults]
+
+
 def draw(
-    nemeses: Sequence[Nemesis],
+    wanted: Sequence[Choice | Nemesis],
     targets: FaultTargets,
     time_limit_s: float,
     rng: Random,
     *,
     chosen_by_user: bool,
+    by_weight: bool = False,
 ) -> Schedule:
     """Draw as many faults as fit into the time limit.
 
-    Go through the nemeses in a random order, again and again, until no further fault fits. If `chosen_by_user`, each
-    nemesis must be possible and fit at least once. Otherwise `left_out` says why a nemesis was left out.
+    Go through the choices in a random order, again and again, until no further fault fits. If `by_weight`, draw each
+    fault by the weights instead. If `chosen_by_user`, each choice must be possible, and fit at least once. Otherwise
+    `left_out` says why a choice was left out.
 
     Raises:
-        UsageError: A nemesis that the user chose is not possible or does not fit.
+        UsageError: A choice of the user is not possible or does not fit.
     """
+    choices = [each if isinstance(each, Choice) else Choice((each,)) for each in wanted]
     if not chosen_by_user:
-        nemeses = [nemesis for nemesis in nemeses if not _is_for_other_pipelines(nemesis, targets)]
-    impossible = {nemesis.option: need for nemesis in nemeses if (need := _missing_need(nemesis, targets))}
+        choices = [choice for choice in choices if not _is_for_other_pipelines(choice, targets)]
+    impossible = {choice.option: need for choice in choices if (need := _missing_need(choice, targets))}
     if chosen_by_user and impossible:
         raise UsageError(next(f"{name} {why}: choose another fault" for name, why in impossible.items()))
-    possible = [nemesis for nemesis in nemeses if nemesis.option not in impossible]
-    drawn_faults = _place_faults(possible, targets, time_limit_s, rng)
-    planned_faults = [planned for _, planned in drawn_faults]
-    scheduled = {option for option, _ in drawn_faults}
-    missed = [nemesis.option for nemesis in possible if nemesis.option not in scheduled]
+    possible = [choice for choice in choices if choice.option not in impossible]
+    place = _place_by_weight if by_weight else _place_in_rounds
+    placed = place(possible, targets, time_limit_s, rng)
+    planned_faults = [planned for _, faults in placed for planned in faults]
+    scheduled = {option for option, _ in placed}
+    missed = [choice.option for choice in possible if choice.option not in scheduled]
+    if by_weight:  # a fault may be drawn seldom, but it must have room
+        missed = [name for name in missed if name not in _with_room(possible, targets, time_limit_s)]
     if missed:
         needed_s = _one_round_s(possible, targets)
         if chosen_by_user:
@@ -94,23 +170,58 @@ def no_fault_fits_message(nemeses: Iterable[Nemesis], time_limit_s: float) -> st
     return f"no fault fits into {time_limit_s:g} s; --time-limit {needed_s} has room for {quickest.name}"
 
 
-def group_by_shared_resource(
-    faults: Sequence[PlannedFault], nemeses: Mapping[str, Nemesis]
-) -> list[list[PlannedFault]]:
-    """Group planned faults into sequences. Faults of different sequences share no resource, so they can overlap."""
-    groups: list[tuple[set[Resource], list[PlannedFault]]] = []
-    for fault in sorted(faults, key=lambda fault: fault.start_s):
-        resources = set(nemeses[fault.fault].occupies(fault))
-        overlapping = [group for group in groups if group[0] & resources]
-        merged = [earlier for _, sequence in overlapping for earlier in sequence] + [fault]
-        groups = [group for group in groups if group not in overlapping]
-        groups.append((resources.union(*(occupied for occupied, _ in overlapping)), merged))
-    return [sorted(sequence, key=lambda fault: fault.start_s) for _, sequence in groups]
+def must_wait(later: PlannedFault, earlier: PlannedFault, nemeses: Mapping[str, Nemesis]) -> bool:
+    """Return whether a fault must not begin before an earlier one is over.
+
+    An earlier fault may be late. Faults that share no resource, or overlap by plan, do not wait for each other.
+    """
+    return bool(_shared(later, earlier, nemeses)) and not later.overlaps(earlier)
 
 
-def _is_for_other_pipelines(nemesis: Nemesis, targets: FaultTargets) -> bool:
+def why_not_together(first: PlannedFault, second: PlannedFault, nemeses: Mapping[str, Nemesis]) -> str | None:
+    """Return why two faults cannot overlap; None: they can. The reason is a sentence without a subject of its own."""
+    shared = _shared(first, second, nemeses)
+    both = {Resource.BROKERS, Resource.WORKERS}
+    selfish = [fault.fault for fault in (first, second) if nemeses[fault.fault].occupies(fault) >= both]
+    numbers = first.target.brokers & second.target.brokers
+    why = None
+    if not shared:
+        return None
+    if selfish:
+        why = f"{selfish[0]} needs both the brokers and the workers for itself"
+    elif first.fault == second.fault and Resource.MESSAGES in shared:
+        why = "both are the same rule for Kafka's messages"
+    elif first.target == second.target and Resource.BROKERS not in shared:
+        why = f"both act on {first.target}"
+    elif numbers:
+        why = f"both act on broker {min(numbers)}"
+    elif Resource.BROKERS in shared and abs(first.end_s - second.end_s) > MOST_APART_S:
+        why = (
+            f"one is healed more than {MOST_APART_S:g} s before the other, and then waits in vain until all replicas "
+            "are in sync"
+        )
+    return why
+
+
+def lack_leaders(faults: Sequence[PlannedFault], nemeses: Mapping[str, Nemesis]) -> bool:
+    """Return whether two faults act on brokers at the same time, so that a partition may lack a leader for long.
+
+    A fault on the links of a client takes no leader away.
+    """
+    on_brokers = [fault for fault in faults if fault.target.role != "client"]
+    return any(
+        first.overlaps(second) and Resource.BROKERS in _shared(first, second, nemeses)
+        for first, second in combinations(on_brokers, 2)
+    )
+
+
+def _shared(first: PlannedFault, second: PlannedFault, nemeses: Mapping[str, Nemesis]) -> frozenset[Resource]:
+    return nemeses[first.fault].occupies(first) & nemeses[second.fault].occupies(second)
+
+
+def _is_for_other_pipelines(choice: Choice, targets: FaultTargets) -> bool:
     try:
-        nemesis.draw_fault(Random(0), targets)
+        choice.draw(Random(0), targets)
     except NotForThisPipeline:
         return True
     except NoTarget:
@@ -118,7 +229,23 @@ def _is_for_other_pipelines(nemesis: Nemesis, targets: FaultTargets) -> bool:
     return False
 
 
-def _missing_need(nemesis: Nemesis, targets: FaultTargets) -> str | None:
+def _missing_need(choice: Choice, targets: FaultTargets) -> str | None:
+    """Return what a choice needs and the run does not have; None: nothing is missing."""
+    for nemesis in choice.nemeses:
+        if need := missing_need(nemesis, targets):
+            return need
+    failovers = sum(nemesis.least_brokers > 1 for nemesis in choice.nemeses)
+    least_brokers = max(nemesis.least_brokers for nemesis in choice.nemeses) + max(0, failovers - 1)
+    if len(targets.brokers) < least_brokers:
+        return f"needs {least_brokers} brokers or more, so that others can take over from all its targets"
+    try:
+        choice.draw(Random(0), targets)
+    except CannotOverlap as error:
+        return f"cannot be, because the faults cannot overlap: {error}"
+    return None
+
+
+def missing_need(nemesis: Nemesis, targets: FaultTargets) -> str | None:
     """Return what a fault needs and the run does not have; None: nothing is missing."""
     needs = nemesis.needs | nemesis.extra_needs.needs
     if not needs <= targets.abilities:
@@ -134,41 +261,69 @@ def _missing_need(nemesis: Nemesis, targets: FaultTargets) -> str | None:
     return None
 
 
-def _place_faults(
-    nemeses: Sequence[Nemesis], targets: FaultTargets, time_limit_s: float, rng: Random
-) -> list[tuple[str, PlannedFault]]:
-    """Return planned faults in the order of drawing, each with the option of its nemesis."""
+Placed = list[tuple[str, list[PlannedFault]]]
+"""The faults of each choice that was drawn, in the order of drawing, each with the option of the choice."""
+
+
+def _place_in_rounds(
+    choices: Sequence[Choice], targets: FaultTargets, time_limit_s: float, rng: Random
+) -> Placed:
     free_s: dict[Resource, float] = defaultdict(lambda: LEAD_S)
-    drawn_faults: list[tuple[str, PlannedFault]] = []
+    placed: Placed = []
     while True:
-        order = list(nemeses)
+        order = list(choices)
         rng.shuffle(order)
-        before = len(drawn_faults)
-        for nemesis in order:
-            drawn = nemesis.draw_fault(rng, targets)
-            planned = PlannedFault(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
-            resources = nemesis.occupies(planned)
-            earliest_s = max((free_s[resource] for resource in resources), default=LEAD_S)
-            slack_s = min(MAX_SLACK_S, time_limit_s - earliest_s - nemesis.duration_s)
+        before = len(placed)
+        for choice in order:
+            drawn = choice.draw(rng, targets)
+            earliest_s = max((free_s[resource] for resource in drawn.resources), default=LEAD_S)
+            slack_s = min(MAX_SLACK_S, time_limit_s - earliest_s - drawn.duration_s)
             if slack_s < 0:
                 continue
-            # The first fault of each nemesis starts as early as possible, so that more nemeses fit.
-            is_first = nemesis.option not in {option for option, _ in drawn_faults}
+            # The first fault of each choice starts as early as possible, so that more of them fit.
+            is_first = choice.option not in {option for option, _ in placed}
             start_s = earliest_s if is_first else earliest_s + rng.uniform(0, slack_s)
-            drawn_faults.append((nemesis.option, replace(planned, start_s=round(start_s, 2))))
-            free_s |= dict.fromkeys(resources, start_s + nemesis.duration_s)
-        if len(drawn_faults) == before:
-            return drawn_faults
+            placed.append((choice.option, drawn.at(start_s)))
+            free_s |= dict.fromkeys(drawn.resources, start_s + drawn.duration_s)
+        if len(placed) == before:
+            return placed
 
 
-def _one_round_s(nemeses: Sequence[Nemesis], targets: FaultTargets) -> int:
-    """Return the shortest time limit, in seconds, with room for one fault of each nemesis."""
+def _place_by_weight(
+    choices: Sequence[Choice], targets: FaultTargets, time_limit_s: float, rng: Random
+) -> Placed:
+    """Draw one choice after another, each to begin after the one before, until none fits."""
+    free_s: dict[Resource, float] = defaultdict(lambda: LEAD_S)
+    fitting, begun_s = list(choices), LEAD_S
+    placed: Placed = []
+    while fitting:
+        (choice,) = rng.choices(fitting, [choice.weight for choice in fitting])
+        drawn = choice.draw(rng, targets)
+        earliest_s = max((free_s[resource] for resource in drawn.resources), default=LEAD_S)
+        earliest_s = max(earliest_s, begun_s)
+        slack_s = min(MAX_SLACK_S, time_limit_s - earliest_s - drawn.duration_s)
+        if slack_s < 0:
+            fitting.remove(choice)
+            continue
+        begun_s = earliest_s + rng.uniform(0, slack_s)
+        placed.append((choice.option, drawn.at(begun_s)))
+        free_s |= dict.fromkeys(drawn.resources, begun_s + drawn.duration_s)
+    return placed
+
+
+def _with_room(choices: Sequence[Choice], targets: FaultTargets, time_limit_s: float) -> set[str]:
+    """Return the options of the choices that would fit if they were drawn first."""
+    durations_s = {choice.option: choice.draw(Random(0), targets).duration_s for choice in choices}
+    return {option for option, duration_s in durations_s.items() if LEAD_S + duration_s <= time_limit_s}
+
+
+def _one_round_s(choices: Sequence[Choice], targets: FaultTargets) -> int:
+    """Return the shortest time limit, in seconds, with room for one fault of each choice."""
     taken_s: dict[frozenset[Resource], float] = defaultdict(float)
     rng = Random(0)
-    for nemesis in nemeses:
-        drawn = nemesis.draw_fault(rng, targets)
-        planned = PlannedFault(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
-        taken_s[nemesis.occupies(planned)] += nemesis.duration_s
+    for choice in choices:
+        drawn = choice.draw(rng, targets)
+        taken_s[drawn.resources] += drawn.duration_s
     resources = {resource for occupied in taken_s for resource in occupied}
     longest_s = max(
         sum(s for occupied, s in taken_s.items() if resource in occupied) for resource in resources

@@ -72,14 +72,20 @@ class Options:
     nemesis: tuple[str, ...] | None = option(
         Names(),
         None,
-        "faults, with commas between them (kill-worker, kill-worker@after-send, kill-broker@controller, crash-points), "
-        "or none; drawn from the seed if not given",
+        "faults, with commas between them (kill-worker, kill-worker@after-send, kill-broker@controller, "
+        "kill-broker+partition, kill-broker=3, crash-points), or random, or none; drawn from the seed if not given",
         flag=True,
     )
     rule: tuple[str, ...] = option(
         Rules(),
         (),
         "a rule for Kafka's messages (api=EndTxn,nth=3,action=drop), or a TOML file with [[rule]]; may be repeated",
+        flag=True,
+    )
+    schedule: str | None = option(
+        Text("the path of a file"),
+        None,
+        "a TOML file with [[schedule]], such as the run.toml of a run: which faults, when, and on which targets",
         flag=True,
     )
     time_limit_s: float = option(
@@ -254,6 +260,10 @@ class Options:
         check_name("workload", self.workload, known.workloads)
         for fault in self.nemesis or ():
             known.require_fault(fault)
+        if self.schedule is not None and self.nemesis is not None:
+            raise UsageError(
+                "--schedule and --nemesis both choose the faults of the run: leave one of them out"
+            )
         if self.defect is not None:
             check_name("defect", self.defect, known.defects)
         check_name("Kafka version", self.kafka, known.kafka)

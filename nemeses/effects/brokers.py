@@ -11,7 +11,7 @@ from harness.common.errors import FaultFailed, WaitTimeout
 from harness.model.vocabulary import WorkerStep
 from harness.processes.control_line import Command
 from harness.results.wording import join_words
-from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault, Target
+from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault, Target, TargetMissing
 from harness.runner.run_process import RunProcess
 from nemeses.aiming.failover import await_broker_in_role, await_failover, other_broker
 from nemeses.aiming.roles import broker_numbers, describe_role
@@ -72,7 +72,10 @@ def inject_on_role(
 
 
 def _brokers_in_role(context: FaultContext, target: Target) -> list[Broker]:
-    """Return the brokers that have the role now. Wait until a broker has it. Raises `FaultFailed` or `WaitTimeout`."""
+    """Return the brokers that have the role now. Wait until a broker has it.
+
+    Raises `FaultFailed`, `WaitTimeout`, and `TargetMissing` for a broker that another fault has stopped.
+    """
     numbers = broker_numbers(target)
     if numbers is None:
         numbers = [await_broker_in_role(context, broker_in_role(context.cluster, target), target)]
@@ -80,6 +83,8 @@ def _brokers_in_role(context: FaultContext, target: Target) -> list[Broker]:
     for number in numbers:
         if number not in by_number:
             raise FaultFailed(f"{target} is broker {number}, which is not in this cluster")
+        if not by_number[number].running:
+            raise TargetMissing(f"{target} is broker {number}, which another fault has stopped")
     return [by_number[number] for number in numbers]
 
 

@@ -13,7 +13,7 @@ from reports.known_secrets import known_secrets, read_properties
 from reports.reproducer.cleaning import PATH, Cleaning
 from reports.run_tables import RunTables
 
-PATH_OPTIONS = ("store", "client-config", "java", "toxiproxy", "postgres", "pipeline")
+PATH_OPTIONS = ("store", "client-config", "java", "toxiproxy", "postgres", "pipeline", "schedule")
 PLAIN_USERS = frozenset(
     {"root", "kafka", "user", "admin", "nobody", "runner", "ubuntu", "docker", "app", "node"}
 )

@@ -16,10 +16,10 @@ KEPT_OPTIONS = (
 )  # fmt: skip
 """The options that change what a run does. They have the same effect on every machine."""
 OTHER_OPTIONS = (
-    "pipeline", "broker", "store", "keep", "java", "toxiproxy", "postgres", "first-port", "client-config", "mirror",
-    "master", "spark-conf",
+    "pipeline", "broker", "schedule", "store", "keep", "java", "toxiproxy", "postgres", "first-port", "client-config",
+    "mirror", "master", "spark-conf",
 )  # fmt: skip
-"""The first two are written in another form. The others are about a machine, and get their defaults."""
+"""The first three are written in another form. The others are about a machine, and get their defaults."""
 
 
 def cleaned_plan(

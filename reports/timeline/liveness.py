@@ -276,7 +276,8 @@ def read_progress(
         rebalances_ns=None if timeline.by_logs else _rebalances_ns(t),
         bound_ns=None
         if longest_ms is None
-        else (longest_ms + (SESSION_MS if session_ms is None else session_ms) + MARGIN_MS + pauses_ms) * 1_000_000,
+        else (longest_ms + (SESSION_MS if session_ms is None else session_ms) + MARGIN_MS + pauses_ms)
+        * 1_000_000,
     )
 
 

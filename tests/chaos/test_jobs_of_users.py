@@ -20,5 +20,5 @@ def test_a_correct_job_is_valid_under_kills_and_its_ends_give_no_warning(seed: i
     )
     result.assert_valid()
     started = {log.name.rsplit(".", 1)[0] for log in (result.folder / "workers").glob("copy-*.log")}
-    assert len(started) > 6, "three instances were each started again"
+    assert len(started) > 3 + len(result.faults), "an instance that ended with status 0 was started again"
     assert [warning for warning in result.verdict["warnings"] if warning["code"] == "unexpected-end"] == []

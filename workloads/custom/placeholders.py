@@ -11,8 +11,8 @@ NAMES = (
     *("prefix", "group", "transactional_id"),
 )
 """The placeholders. They stand for: the bootstrap servers; the number of the instance, from 1; the name of the run
-folder; a data folder for the instance; the file of client properties; the class path of the run's version of Kafka; the prefix of all names of the run; the
-consumer group and the transactional id of the stage.
+folder; a data folder for the instance; the file of client properties; the class path of the run's version of Kafka;
+the prefix of all names of the run; the consumer group and the transactional id of the stage.
 """
 TOPIC = "topic:"
 """The prefix of the placeholder for a topic's name."""

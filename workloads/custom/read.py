@@ -146,7 +146,9 @@ def _require_possible_kind(table: TomlTable, stage: CustomStage) -> None:
     if stage.every_s is None:
         return
     if stage.kind != JOB:
-        raise table.error(f'is for stages that end by themselves: add kind = "{JOB}", or remove it', "every_s")
+        raise table.error(
+            f'is for stages that end by themselves: add kind = "{JOB}", or remove it', "every_s"
+        )
     if stage.group is None and stage.every_s >= stage.idle_s:
         raise table.error(
             f"is {stage.every_s:g}, so the stage may write nothing for longer than idle_s ({stage.idle_s:g} s) between "

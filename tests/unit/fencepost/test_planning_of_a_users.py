@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fencepost.runs import planning
 from harness.common.errors import UsageError
+from harness.environment.kafka import KafkaDistribution
 from harness.model.promises import OFFSETS
 from harness.processes.encoding import decode
 from harness.processes.specs import CustomPipelineSpec, FeederSpec, ObserverSpec, RunSpec
@@ -97,6 +99,7 @@ def test_its_stages_run_its_commands_and_all_other_processes_are_ours(tmp_path: 
         "topic:invoices": "invoices",
         "prefix": "",
         "client_config": "",
+        "kafka_jars": "",
     }
     assert plan.programs == {"bill": ExternalProgram(stage, tmp_path, tmp_path / "run", expected)}
     command_line = plan.harness_program.command_line(process_spec(tmp_path, ObserverSpec(())))
@@ -121,6 +124,15 @@ def test_its_commands_get_the_tag_and_the_client_properties(
     (command,) = plan.programs.values()
     command_line = command.command_line(process_spec(tmp_path, worker_spec("bill-1", "bill")))
     assert list(command_line.argv[1:]) == ["run-7-", str(tmp_path / config) if config else ""]
+
+
+def test_its_commands_get_the_class_path_of_the_clusters_version_of_kafka(tmp_path: Path) -> None:
+    text = GROUPED.replace('["true"]', '["true", "-cp", "{kafka_jars}"]')
+    kafka = KafkaDistribution("4.4.0", (Path("/cache/a.jar"), Path("/cache/b.jar")))
+    prepared: Any = SimpleNamespace(kafka=kafka, client=None)
+    plan = planning.plan_run(OPTIONS, pipeline(tmp_path, text), Schedule(()), tmp_path / "run", prepared)
+    command_line = plan.programs["bill"].command_line(process_spec(tmp_path, worker_spec("bill-1", "bill")))
+    assert command_line.argv[1:] == ["-cp", "/cache/a.jar:/cache/b.jar"]
 
 
 def test_it_promises_end_offsets_and_no_journals(tmp_path: Path) -> None:

@@ -59,6 +59,15 @@ def test_lists_of_the_matrix_are_combined(tmp_path: Path) -> None:
     assert len(cell_names) == len(set(cell_names)) == 8
 
 
+def test_a_cell_with_a_schedule_has_its_file_in_place_of_its_faults(tmp_path: Path) -> None:
+    for name in ("early", "late"):
+        (tmp_path / f"{name}.toml").write_text('[[schedule]]\nfault = "kill-broker"\nstart_s = 5\n')
+    files = [str(tmp_path / "early.toml"), str(tmp_path / "late.toml")]
+    cells = plan_of(tmp_path, f"[matrix]\nschedule = {files}\n").suite.cells
+    assert [cell.nemesis for cell in cells] == [str(tmp_path / "early"), str(tmp_path / "late")]
+    assert [cell.name for cell in cells] == [f"shop librdkafka {cell.nemesis}" for cell in cells]
+
+
 def test_faults_of_one_run_are_one_entry_of_a_list(tmp_path: Path) -> None:
     text = '[matrix]\nnemesis = ["kill-broker,pause-worker", ["kill-broker", "kill-worker"], "none"]'
     assert [cell.nemesis for cell in plan_of(tmp_path, text).suite.cells] == [

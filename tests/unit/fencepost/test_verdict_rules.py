@@ -160,6 +160,42 @@ def test_a_requested_fault_that_was_not_planned_makes_a_run_unknown() -> None:
     }
 
 
+def test_a_fault_with_a_weight_need_not_be_planned() -> None:
+    for names in (("pause-worker=1", "kill-broker"), ("random",)):
+        assert verdict_of(options=Options(seed=1, nemesis=names)).valid is Validity.VALID
+
+
+@pytest.mark.parametrize(
+    ("windows", "overlapped"),
+    [
+        ([("kill-broker", 1.0, 9.0), ("partition", 8.0, 12.0)], True),
+        ([("kill-broker", 1.0, 9.0), ("partition", 9.0, 12.0)], False),
+        ([("kill-broker", 1.0, 9.0)], False),
+        ([("kill-broker", 1.0, 2.0), ("partition", 3.0, 4.0), ("kill-broker", 3.5, 9.0)], True),
+    ],
+)
+def test_faults_that_should_overlap_and_did_not_make_a_run_unknown(
+    windows: list[tuple[str, float, float]], overlapped: bool
+) -> None:
+    faults = [replace(ACTED, fault=fault, start_s=start_s, end_s=end_s) for fault, start_s, end_s in windows]
+    schedule = [PLANNED | {"fault": fault} for fault in ("kill-broker", "partition")]
+    for names in (("kill-broker@controller+partition",), ("kill-broker+partition=2", "kill-worker")):
+        plan = StoredPlan(Options(seed=1, nemesis=names), RUN, schedule, WORKLOAD.as_table())
+        verdict = decide(Evidence("h", Path("h"), plan, RunMetadata(faults=faults), differences=()), CLEAN)
+        text = f"{names[0]} was not exercised: its faults were never active at the same time"
+        assert (text in {reason.text for reason in verdict.unknown_because}) != overlapped
+
+
+def test_the_same_fault_twice_must_be_active_twice_at_a_time() -> None:
+    names = ("kill-worker+kill-worker",)
+    schedule = [PLANNED | {"fault": "kill-worker"}] * 2
+    plan = StoredPlan(Options(seed=1, nemesis=names), RUN, schedule, WORKLOAD.as_table())
+    once = replace(ACTED, fault="kill-worker")
+    for faults, overlapped in (([once], False), ([once, replace(once, start_s=2.0)], True)):
+        verdict = decide(Evidence("h", Path("h"), plan, RunMetadata(faults=faults), differences=()), CLEAN)
+        assert any("never active" in reason.text for reason in verdict.unknown_because) != overlapped
+
+
 ONCE_OR_MORE = replace(WORKLOAD, guarantee=Guarantee.AT_LEAST_ONCE, allowed=("reprocessed-input",))
 
 

@@ -1,6 +1,7 @@
 """A schedule depends only on its seed, and gives every fault enough time."""
 
 from dataclasses import replace
+from itertools import combinations
 from random import Random
 
 import pytest
@@ -13,7 +14,15 @@ from harness.model.vocabulary import WorkerStep
 from harness.network import Cut, LinkEffect
 from harness.runner.churn import PlannedChange
 from harness.runner.nemesis import FaultTargets, PlannedFault, Resource, Target
-from harness.runner.schedule import LEAD_S, Schedule, draw, group_by_shared_resource, no_fault_fits_message
+from harness.runner.schedule import (
+    LEAD_S,
+    Schedule,
+    draw,
+    lack_leaders,
+    must_wait,
+    no_fault_fits_message,
+    why_not_together,
+)
 from nemeses.registry import NEMESES
 
 DRAWN = {name: nemesis for name, nemesis in NEMESES.items() if name != "rule"}
@@ -80,17 +89,75 @@ def test_the_error_for_a_short_time_limit_names_one_that_suffices() -> None:
 
 
 @given(SEEDS, LIMITS)
-def test_faults_that_share_a_resource_are_in_one_sequence(seed: int, limit_s: float) -> None:
+def test_a_drawn_fault_waits_for_each_earlier_fault_with_which_it_shares_a_resource(
+    seed: int, limit_s: float
+) -> None:
     schedule = draw(list(DRAWN.values()), TARGETS, limit_s, Random(seed), chosen_by_user=False)
-    parts = group_by_shared_resource(schedule.planned_faults, NEMESES)
-    assert sorted((fault for part in parts for fault in part), key=str) == sorted(
-        schedule.planned_faults, key=str
-    )
-    occupied = [
-        {resource for fault in part for resource in NEMESES[fault.fault].occupies(fault)} for part in parts
-    ]
-    assert sum(map(len, occupied)) == len(set().union(*occupied))
-    assert all(part == sorted(part, key=lambda fault: fault.start_s) for part in parts)
+    for earlier, later in combinations(schedule.planned_faults, 2):
+        shared = NEMESES[earlier.fault].occupies(earlier) & NEMESES[later.fault].occupies(later)
+        assert must_wait(later, earlier, NEMESES) == bool(shared)
+    assert not lack_leaders(schedule.planned_faults, NEMESES)
+
+
+def fault(text: str, start_s: float = 0.0, hold_s: float = 8.0, **parameters: str) -> PlannedFault:
+    """A fault of a text such as `partition isolate:1`."""
+    name, target = text.split()
+    return PlannedFault(name, Target.parse(target), start_s, hold_s, parameters)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "why"),
+    [
+        (fault("kill-broker leader:in/0"), fault("pause-broker leader:out/0"), None),
+        (fault("kill-broker leader:in/0"), fault("kill-worker worker:shop/shop-1", step="after-send"), None),
+        (fault("kill-worker worker:shop/shop-1"), fault("pause-worker worker:shop/shop-2"), None),
+        (fault("late-marker api:WriteTxnMarkers"), fault("lost-response api:EndTxn"), None),
+        (fault("lost-response api:EndTxn"), fault("lost-response api:Produce"), "the same rule"),
+        (
+            fault("kill-worker worker:shop/shop-1"),
+            fault("pause-worker worker:shop/shop-1"),
+            "both act on worker:shop/shop-1",
+        ),
+        (fault("partition isolate:2"), fault("partition pair:1-2"), "both act on broker 2"),
+        (fault("partition client:w0-2"), fault("lose-answers client:w1-2"), "both act on broker 2"),
+        (fault("partition isolate:2"), fault("partition isolate:1"), None),
+        (fault("kill-broker broker:2"), fault("partition client:w1-2"), "both act on broker 2"),
+        (fault("kill-broker broker:2"), fault("pause-broker leader:in-2/2"), None),
+        (
+            fault("kill-broker majority:1,3"),
+            fault("partition isolate:2"),
+            "kill-broker needs both the brokers and the workers for itself",
+        ),
+        (
+            fault("kill-txn-coordinator txn-coordinator:shop-1", state="prepare-commit"),
+            fault("partition isolate:1"),
+            "kill-txn-coordinator needs both the brokers and the workers for itself",
+        ),
+        (
+            fault("kill-broker leader:in/0", step="after-send"),
+            fault("kill-worker worker:shop/shop-1"),
+            "kill-broker needs both the brokers and the workers for itself",
+        ),
+        (
+            fault("kill-broker leader:in/0"),
+            fault("partition isolate:1", hold_s=60.0),
+            "one is healed more than 45 s before the other",
+        ),
+    ],
+)
+def test_which_faults_can_overlap(first: PlannedFault, second: PlannedFault, why: str | None) -> None:
+    for one, other in ((first, second), (second, first)):
+        reason = why_not_together(one, other, NEMESES)
+        assert reason is None if why is None else why in (reason or "")
+
+
+def test_faults_on_brokers_that_overlap_by_plan_do_not_wait_and_may_leave_no_leader() -> None:
+    kill, cut = fault("kill-broker leader:in/0", 3.0), fault("partition isolate:1", 10.0)
+    after = fault("partition isolate:1", 11.0)
+    assert not must_wait(cut, kill, NEMESES) and must_wait(after, kill, NEMESES)
+    assert lack_leaders([kill, cut], NEMESES) and not lack_leaders([kill, after], NEMESES)
+    assert not lack_leaders([kill, fault("kill-worker worker:shop/shop-1", 4.0)], NEMESES)
+    assert not lack_leaders([kill, fault("partition client:w0-1", 4.0)], NEMESES)
 
 
 def test_a_fault_that_the_cluster_cannot_inject_is_left_out_or_refused_if_named() -> None:

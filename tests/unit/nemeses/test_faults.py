@@ -69,9 +69,7 @@ def inject(run: FakeRun, *faults: str) -> InjectionState:
     with Journal(run.folder / "journals" / "nemesis.jsonl", 0, JournalBegan("nemesis")) as journal:
         injector = FaultInjector([AIMED[fault] for fault in faults], NEMESES, run.context, journal)
         injector.start(0.0)
-        for thread in injector._threads:
-            thread.join(30)
-        assert injector.finished
+        wait_for(lambda: injector.finished, "the end of the faults", 30)
     assert injector.state.active == {}
     return injector.state
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec
+from harness.model.pipeline import JOB, PipelineSpec, StageSpec, TopicSpec
 from harness.model.vocabulary import WARM_UP
 from harness.results.liveness import Liveness
 from harness.results.run_metadata import RunPhase
@@ -275,6 +275,9 @@ def test_the_progress_of_a_program_without_journals_comes_from_the_logs(tmp_path
     assert progress.bound_ns == (30 + 2 + 15) * SECOND
     assert (progress.fenced_ns, progress.rebalances_ns) == (None, None)
     assert read_progress(t, PIPELINE, PHASES).bound_ns == (30 + 45 + 15) * SECOND
+    (stage,) = PIPELINE.stages
+    job = replace(PIPELINE, stages=(replace(stage, kind=JOB, every_s=7.5),))
+    assert read_progress(t, job, PHASES).bound_ns == 97.5 * SECOND
 
 
 def test_inputs_with_old_time_stamps_do_not_tell_when_the_load_ended(tmp_path: Path) -> None:

@@ -40,7 +40,9 @@ def incarnations(run: FakeRun) -> list[str]:
 
 
 def test_a_job_is_ready_when_it_has_started_though_its_group_is_empty(tmp_path: Path) -> None:
-    with fake_run(tmp_path, ShellProgram("exec sleep 600"), FakeCluster(groups={"g": [()]}), pipeline=job()) as run:
+    with fake_run(
+        tmp_path, ShellProgram("exec sleep 600"), FakeCluster(groups={"g": [()]}), pipeline=job()
+    ) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
 
 
@@ -124,7 +126,9 @@ def test_a_job_that_is_over_with_inputs_left_makes_the_run_unknown_at_once(tmp_p
 def test_a_job_that_is_over_is_no_target(tmp_path: Path) -> None:
     with fake_run(tmp_path, DONE, pipeline=job(), time_scale=0.001) as run:
         start_and_end(run)
-        with pytest.raises(TargetMissing, match="no instance of s was running: .* none of its instances is alive"):
+        with pytest.raises(
+            TargetMissing, match=r"no instance of s was running: .* none of its instances is alive"
+        ):
             NEMESES["kill-instance"].inject(run.context, KILL).__enter__()
 
 
@@ -132,8 +136,8 @@ def test_a_fault_without_a_target_did_not_act_and_the_run_goes_on(tmp_path: Path
     with fake_run(tmp_path, DONE, pipeline=job(), time_scale=0.001) as run:
         start_and_end(run)
         with Journal(tmp_path / "journals" / "n.jsonl", 0, JournalBegan("n", role="nemesis")) as journal:
-            injector = FaultInjector([KILL], NEMESES, run.context, journal, time.monotonic())
-            injector.start()
+            injector = FaultInjector([KILL], NEMESES, run.context, journal)
+            injector.start(time.monotonic())
             wait_for(lambda: injector.finished, "the end of the faults", 10)
         (report,) = injector.state.reports
     assert injector.state.errors == [] and not report.acted
@@ -145,7 +149,7 @@ def test_a_job_that_was_started_again_is_the_target(tmp_path: Path) -> None:
     program = ShellProgram(f"[ -e {done_file} ] || {{ touch {done_file}; exit 0; }}; exec sleep 600")
     with fake_run(tmp_path, program, WritingCluster(), pipeline=job(every_s=0.01), time_scale=0.1) as run:
         start_and_end(run)
-        run.processes.replace_dead()
+        wait_for(lambda: run.processes.replace_dead() or len(incarnations(run)) == 2, "the next start", 10)
         with NEMESES["kill-instance"].inject(run.context, KILL) as effect:
             pass
         assert effect.acted and effect.target == "instance s-1.1"
