@@ -35,7 +35,8 @@ def executable(file: Path, mode: int = 0o755) -> Path:
 def test_every_placeholder_has_a_value(tmp_path: Path) -> None:
     stage = replace(STAGE, command=("./billing", *(f"{name}={{{name}}}" for name in NAMES)))
     task = worker_spec("bill-2", "bill", group="run-7-g", transactional_id="run-7-b-2")
-    placeholders = {**placeholder_values(read_pipeline(tmp_path)), "client_config": "c.properties"}
+    of_the_run = {"client_config": "c.properties", "kafka_jars": "a.jar:b.jar"}
+    placeholders = {**placeholder_values(read_pipeline(tmp_path)), **of_the_run}
     argv = (
         ExternalProgram(stage, tmp_path, tmp_path / "run-7", placeholders)
         .command_line(process_spec(tmp_path, task))
