@@ -74,7 +74,7 @@ def test_a_correct_pipeline_is_valid_under_faults_that_overlap(
 
 def test_two_faults_on_brokers_at_a_time_switch_off_the_checks_that_need_a_leader(tmp_path: Path) -> None:
     result = fencepost.run(
-        nemesis="kill-broker+pause-broker", brokers=5, time_limit=45, seed=2, store=str(tmp_path)
+        nemesis="kill-broker+pause-broker", brokers=5, rate=30, time_limit=45, seed=2, store=str(tmp_path)
     )
     not_checked = result.verdict["not_checked"]
     assert {"stalled", "stuck-completion"} <= not_checked.keys(), not_checked
