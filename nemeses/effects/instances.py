@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from random import Random
 
 from harness.cluster import Ability, TransactionView
@@ -24,12 +25,20 @@ from harness.runner.run_process import RunProcess
 from nemeses.aiming.in_transaction import GOAL, stage_of
 from nemeses.aiming.markers import describe_transaction
 from nemeses.aiming.observed_ids import IDENTIFY_TIMEOUT_S, find_transactional_id, observe_client
-from nemeses.aiming.targets import worker_in_role
-from nemeses.effects.stopped import OFFSETS_ADDED, ONGOING, PREPARE_COMMIT, PREPARES_S, stop_in, stop_prepared
+from nemeses.aiming.targets import choose, worker_in_role
+from nemeses.effects.stopped import (
+    BEFORE_OFFSETS,
+    OFFSETS_ADDED,
+    ONGOING,
+    PREPARE_COMMIT,
+    PREPARES_S,
+    stop_in,
+    stop_prepared,
+)
 
-STATES = frozenset({ONGOING, OFFSETS_ADDED, PREPARE_COMMIT})
-"""The states of a transaction in which an instance can be stopped. The transaction is open; or it is open and the
-instance has added its offsets; or it is decided, and some markers are not written yet.
+STATES = frozenset({ONGOING, BEFORE_OFFSETS, OFFSETS_ADDED, PREPARE_COMMIT})
+"""The states of a transaction in which an instance can be stopped. The transaction is open; or it is open, and the
+instance has not added its offsets yet, or has added them; or it is decided, and some markers are not written yet.
 """
 EXTRA_NEEDS = {PREPARE_COMMIT: ExtraNeeds(PREPARES_S, frozenset({Ability.PEER_LINKS, Cut}), least_brokers=2)}
 """By state: what a fault needs in addition. For prepare-commit, links between brokers are cut to hold back markers."""
@@ -52,20 +61,56 @@ def occupied_resources(planned: PlannedFault) -> frozenset[Resource]:
     return uses_brokers_and_workers(planned) if holds_markers_back else uses_workers(planned)
 
 
-def any_instance(rng: Random, targets: FaultTargets) -> DrawnFault:
-    """Draw an instance of a stage without steps. Raises `NotForThisPipeline`."""
-    stages = [
-        stage for stage, names in sorted(targets.workers.items()) if names and not targets.steps.get(stage)
-    ]
-    if targets.stage is not None:
-        stages = [stage for stage in stages if stage == targets.stage]
-    if not stages:
-        raise NotForThisPipeline("a custom pipeline (--pipeline)")
-    stage = rng.choice(stages)
+def any_instance(
+    rng: Random, targets: FaultTargets, *, least: int = 1, prefers: str = ONGOING, share: float = OPEN_SHARE
+) -> DrawnFault:
+    """Draw an instance of a stage that `any_stage` draws. Raises `NoTarget`.
+
+    Args:
+        rng: The source of randomness.
+        targets: All possible targets.
+        least: The number of instances that the stage must have.
+        prefers: The state of its transaction for which the fault waits a short time.
+        share: The share of the faults that wait for it, if the stage has transactions.
+    """
+    stage = any_stage(rng, targets, least)
     target = Target("worker", f"{stage}/{rng.choice(targets.workers[stage])}")
     transactional = bool(targets.transactional_ids.get(stage)) or stage in targets.stages_with_unknown_ids
-    prefers = transactional and rng.random() < OPEN_SHARE
-    return DrawnFault(target, {"prefers": ONGOING} if prefers else {})
+    return DrawnFault(target, {"prefers": prefers} if transactional and rng.random() < share else {})
+
+
+def any_stage(rng: Random, targets: FaultTargets, least: int = 1) -> str:
+    """Draw a stage of a custom pipeline.
+
+    Args:
+        rng: The source of randomness.
+        targets: All possible targets.
+        least: The number of instances that the stage must have.
+
+    Raises:
+        NotForThisPipeline: No stage belongs to a custom pipeline.
+        NoTarget: No stage has enough instances.
+    """
+    stages = [
+        stage
+        for stage, names in sorted(targets.workers.items())
+        if names and not targets.steps.get(stage) and targets.stage in (None, stage)
+    ]
+    if not stages:
+        raise NotForThisPipeline("a custom pipeline (--pipeline)")
+    return choose(
+        rng,
+        [stage for stage in stages if len(targets.workers[stage]) >= least],
+        f"a stage with {least} instances or more, so that others take over (`instances` in the file)",
+    )
+
+
+def in_groups(targets: FaultTargets) -> FaultTargets:
+    """Return only the targets of stages with a consumer group. Raises `NotForThisPipeline` if there is none."""
+    workers = {stage: names for stage, names in targets.workers.items() if stage in targets.groups}
+    if not workers:
+        raise NotForThisPipeline("a custom pipeline (--pipeline) with a group")
+    return replace(targets, workers=workers)
 
 
 def new_effect(member: RunProcess) -> InjectedFault:

@@ -1,10 +1,13 @@
-"""The members of the group of an instance, and whether the group goes on without it."""
+"""The members of the group of an instance, and whether the group goes on without it and with its inputs."""
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 
 from harness.common.errors import WaitTimeout
+from harness.model.pipeline import TopicPartition
+from harness.results.wording import join_words
 from harness.runner.nemesis import FaultContext
 from harness.runner.run_process import RunProcess
+from nemeses.aiming.in_transaction import stage_of
 from nemeses.aiming.observed_ids import observe_client
 
 STABLE_TIMEOUT_S = 75.0
@@ -53,3 +56,32 @@ def await_gone(context: FaultContext, member: RunProcess, own_ids: Set[str], bef
         return context.wait_for(gone, awaited, TAKE_OVER_TIMEOUT_S, every_s=0.2)
     except WaitTimeout:
         return ""
+
+
+def await_inputs_committed(context: FaultContext, member: RunProcess) -> str:
+    """Wait until the group of an instance has committed inputs in each partition that has some. Return the proof.
+
+    If the instance has left the group, other members have committed the first of its inputs then: they began at the
+    committed offsets. The time without a commit is short, because the transaction of the instance may time out.
+    Raises `WaitTimeout`.
+    """
+    group, topics = member.group or "", stage_of(context, member).reads
+    first = context.cluster.committed_offsets(group)
+    ends = {key: stable for key, (_, stable, _) in context.cluster.log_offsets(topics).items()}
+    begins = {key: first.get(key, 0) for key, stable in sorted(ends.items()) if first.get(key, 0) < stable}
+    last: Mapping[TopicPartition, int] = {}
+
+    def committed() -> bool:
+        nonlocal last
+        last = context.cluster.committed_offsets(group)
+        return all(last.get(key, 0) > begin for key, begin in begins.items())
+
+    def ranges() -> str:
+        return join_words(
+            f"{topic}/{partition} from {begin} to {last.get((topic, partition), 0)}"
+            for (topic, partition), begin in begins.items()
+        )
+
+    awaited = f"{group} to commit the inputs of {member.journal}"
+    context.wait_for(committed, awaited, TAKE_OVER_TIMEOUT_S, every_s=0.2, last_seen=ranges)
+    return f"the others had committed {ranges()}"

@@ -9,7 +9,7 @@ stopped while its transaction is open, and the markers are held back. Then it is
 written PrepareCommit.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 
@@ -20,7 +20,8 @@ from harness.runner.nemesis import FaultContext
 from harness.runner.run_process import RunProcess
 from nemeses.aiming.markers import hold_back_markers, other_leaders
 
-ONGOING, OFFSETS_ADDED, PREPARE_COMMIT = "ongoing", "offsets-added", "prepare-commit"
+ONGOING, BEFORE_OFFSETS, OFFSETS_ADDED = "ongoing", "before-offsets", "offsets-added"
+PREPARE_COMMIT = "prepare-commit"
 CATCH_TIMEOUT_S = 45.0
 PREPARE_TIMEOUT_S = 25.0
 """Longer than `replica.lag.time.max.ms`: the last writes of the instance are acknowledged only after the brokers have
@@ -41,14 +42,12 @@ def stop_in(
     state: str,
     timeout_s: float | None = None,
 ) -> TransactionView:
-    """Stop the instance while its transaction is in the state `ongoing` or `offsets-added`.
+    """Stop the instance while its transaction is in the state `ongoing`, `before-offsets` or `offsets-added`.
 
     Raises `WaitTimeout`; then the instance runs.
     """
     return context.wait_for(
-        partial(
-            _stop_if, context, member, transactional_id, _offsets_added if state == OFFSETS_ADDED else _open
-        ),
+        partial(_stop_if, context, member, transactional_id, _CONDITIONS[state]),
         f"{member.journal} to be in a transaction of {transactional_id} that is {state}",
         CATCH_TIMEOUT_S if timeout_s is None else timeout_s,
         every_s=0.002,
@@ -113,8 +112,20 @@ def _offsets_added(view: TransactionView | None) -> bool:
     return view is not None and _open(view) and any(topic == CONSUMER_OFFSETS for topic, _ in view.partitions)
 
 
+def _before_offsets(view: TransactionView | None) -> bool:
+    return _open(view) and not _offsets_added(view)
+
+
 def _decided(view: TransactionView | None) -> bool:
     return view is not None and view.state == "PrepareCommit" and bool(view.partitions)
+
+
+_CONDITIONS: Mapping[str, Condition] = {
+    ONGOING: _open,
+    BEFORE_OFFSETS: _before_offsets,
+    OFFSETS_ADDED: _offsets_added,
+}
+"""By state: what the coordinator must say about the transaction."""
 
 
 def _stop_if(

@@ -48,9 +48,11 @@ def run_instance(
         yield run, member
 
 
-def inject(run: FakeRun, fault: str, state: str | None = None, *, prefers: bool = False) -> InjectedFault:
+def inject(
+    run: FakeRun, fault: str, state: str | None = None, *, prefers: str | None = None
+) -> InjectedFault:
     """Inject a fault into the instance, and heal it. Assert that no other instance ended."""
-    parameters = {"prefers": "ongoing"} if prefers else {} if state is None else {"state": state}
+    parameters = {"prefers": prefers} if prefers else {} if state is None else {"state": state}
     planned = PlannedFault(fault, Target("worker", "s/s-1"), 0.0, 0.05, parameters)
     with NEMESES[fault].inject(run.context, planned) as effect:
         pass

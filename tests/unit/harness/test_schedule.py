@@ -30,7 +30,7 @@ DRAWN = {name: nemesis for name, nemesis in NEMESES.items() if name != "rule"}
 TARGETS = FaultTargets(
     brokers=(1, 2, 3),
     topic_partitions=(("in", 0), ("out", 0), ("paid", 0)),
-    workers={"shop": ("shop-1", "shop-2"), "payments": ("payments-1",), "own": ("own-1",)},
+    workers={"shop": ("shop-1", "shop-2"), "payments": ("payments-1",), "own": ("own-1", "own-2")},
     steps={"shop": tuple(WorkerStep), "payments": tuple(WorkerStep), "own": ()},
     zombie_steps={"shop": ("after-send",), "payments": ("before-commit",), "own": ()},
     groups={"shop": "g1", "payments": "g2", "own": "g3"},
@@ -162,7 +162,7 @@ def test_faults_on_brokers_that_overlap_by_plan_do_not_wait_and_may_leave_no_lea
 
 def test_a_fault_that_the_cluster_cannot_inject_is_left_out_or_refused_if_named() -> None:
     pause_only = FaultTargets(**{**vars(TARGETS), "abilities": frozenset({Ability.PAUSE})})
-    schedule = draw(list(DRAWN.values()), pause_only, 120, Random(1), chosen_by_user=False)
+    schedule = draw(list(DRAWN.values()), pause_only, 240, Random(1), chosen_by_user=False)
     possible = {name for name, nemesis in DRAWN.items() if nemesis.needs <= {Ability.PAUSE}}
     assert {"pause-broker", "kill-worker", "pause-worker"} <= possible < set(DRAWN)
     assert {fault.fault for fault in schedule.planned_faults} == possible

@@ -23,9 +23,17 @@ from harness.runner.inject import FaultInjector, InjectionState
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault, Target
 from harness.testing.fake_cluster import FakeCluster, fault_context
 from harness.testing.fake_network import FakeMeter, FakeNetwork
-from nemeses import pause_worker
+from nemeses.effects.zombie_workers import PausedWorker, await_others
 from nemeses.registry import NEMESES
-from tests.support.fake_run import FENCED_ZOMBIE, IDLE, WORKS, FakeRun, FakeService, Script, fake_run
+from tests.support.fake_run import (
+    FENCED_ZOMBIE,
+    IDLE,
+    WORKS,
+    FakeRun,
+    FakeService,
+    Script,
+    fake_run,
+)
 
 AIMED = {
     "kill-broker": PlannedFault("kill-broker", Target("leader", "in/0"), 0.0, 0.05),
@@ -42,6 +50,9 @@ AIMED = {
     ),
     "kill-instance": PlannedFault("kill-instance", Target("worker", "s/s-1"), 0.0, 0.05),
     "pause-instance": PlannedFault("pause-instance", Target("worker", "s/s-1"), 0.0, 0.05),
+    "pause-instance-unreplaced": PlannedFault(
+        "pause-instance-unreplaced", Target("worker", "s/s-1"), 0.0, 0.05
+    ),
     "cut-txn-coordinator": PlannedFault("cut-txn-coordinator", Target("txn-coordinator", "s-1"), 0.0, 0.05),
     "kill-leader-ahead": PlannedFault("kill-leader-ahead", Target("leader", "in/0"), 0.0, 0.05),
     "lose-answers": PlannedFault("lose-answers", Target("client", "w0-1"), 0.0, 0.05),
@@ -118,8 +129,12 @@ def test_a_reader_of_a_table_is_a_zombie_once_others_have_processed_its_rows(tmp
 
     with fake_run(tmp_path) as run:
         member = run.processes.start_worker("s", "s-1")
-        context = replace(run.context, backlog=backlog)
-        progress = pause_worker._await_processed(context, member, {"rows/0": (4, 8)})
+        assert member.worker_spec is not None
+        member.worker_spec = replace(member.worker_spec, group=None)
+        reads_rows = replace(run.pipeline.stages[0], positions="each")
+        context = replace(run.context, backlog=backlog, stages=(reads_rows,))
+        claims = {"rows/0": (4, 8)}
+        progress = await_others(context, PausedWorker(member, claims, claims), lambda: None)
     assert progress == "others had processed rows/0 from 4 to 7"
     assert calls == [("rows", (4, 8))] * 3
 

@@ -66,7 +66,7 @@ def test_a_fault_that_prefers_an_open_transaction_is_injected_in_it(fault: str, 
         transactions={"s-1": [COMPLETED, ONGOING, ONGOING]}, groups={"g": [("a",), ("a",), ("b",)]}
     )
     with run_instance(tmp_path, cluster) as (run, _):
-        effect = inject(run, fault, prefers=True)
+        effect = inject(run, fault, prefers="ongoing")
         assert effect.acted and effect.injected_ns is not None
         assert "s-1.0 was stopped while s-1 was Ongoing with out" in effect.proof
         assert effect.details == {"worker": "s-1.0", "transactional_id": "s-1"}
@@ -79,7 +79,7 @@ def test_a_fault_is_injected_even_if_the_preferred_state_does_not_come(
 ) -> None:
     cluster = WritingCluster(transactions={"s-1": looks}, groups={"g": [("a",), ("a",), ("b",)]})
     with run_instance(tmp_path, cluster) as (run, _):
-        effect = inject(run, fault, prefers=True)
+        effect = inject(run, fault, prefers="ongoing")
         assert effect.acted and effect.unmet_goals == {}
         assert effect.details == {"worker": "s-1.0"}
 
