@@ -3,7 +3,8 @@
 import json
 import secrets
 import subprocess
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -187,6 +188,13 @@ def workers_of(spec: PipelineSpec) -> dict[str, tuple[str, ...]]:
     return {stage.name: stage.workers for stage in spec.stages}
 
 
+def joining_instances(workers: Mapping[str, Sequence[str]], schedule: Schedule) -> Mapping[str, int]:
+    """By stage, how many instances faults start in addition. They are the targets that are not in `workers`."""
+    targets = {fault.target.name for fault in schedule.planned_faults if fault.target.role == "worker"}
+    added = targets - {f"{stage}/{worker}" for stage, names in workers.items() for worker in names}
+    return Counter(target.partition("/")[0] for target in added)
+
+
 def plan_run(
     options: Options,
     workload: AnyPipeline,
@@ -203,6 +211,8 @@ def plan_run(
     """
     spec = pipeline_spec(options, workload, tag)
     workers = workers_of(spec)
+    if isinstance(workload, CustomPipeline):
+        spec = pipeline_spec(options, workload.with_instances(joining_instances(workers, schedule)), tag)
     spec = spec.with_workers(joining_workers(schedule.churn), shared=policy_of(options.defect).shared_id)
     nemeses = registry.nemeses()
     kept_endpoints = sum(nemeses[planned.fault].keeps_endpoint for planned in schedule.planned_faults)

@@ -213,7 +213,8 @@ class Churn:
         """Wait until no fault reserves the worker. Then let it close its consumer and end."""
 
         def leaving_worker() -> RunProcess | None:
-            return self.processes.ask_to_leave(stage, worker)
+            living = (member for member in self.processes.workers(stage) if member.worker == worker)
+            return next(filter(self.processes.ask_to_leave, living), None)
 
         worker_process = wait_for(
             leaving_worker, f"{worker} to be free to leave", FREE_TIMEOUT_S, every_s=0.1

@@ -303,8 +303,8 @@ class ExtraNeeds:
 
 
 @dataclass(frozen=True)
-class BrokerRole:
-    """A role of brokers that the user can choose after @: `leader`, or `leader:orders/0`."""
+class RoleChoice:
+    """A role that the user can choose after @: of brokers `leader`, or `leader:orders/0`; of an instance `down`."""
 
     # Draws the target. The text is the name that the user chose; empty: the name is drawn too. Raises `NoTarget`, and
     # `UsageError` for a name that the run does not have.
@@ -340,8 +340,7 @@ class Nemesis:
     aimable: bool = False  # the user can choose the step of a worker's loop (`kill-worker@after-send`)
     states: frozenset[str] = frozenset()  # the transaction states that the user can choose
     extra_needs_by_state: Mapping[str, ExtraNeeds] = field(default_factory=dict)  # by transaction state
-    # The roles of brokers that the user can choose.
-    roles: Mapping[str, BrokerRole] = field(default_factory=dict)
+    roles: Mapping[str, RoleChoice] = field(default_factory=dict)  # the roles that the user can choose
     # The chosen step, state or role; with a stage: `STAGE:STEP` or `STAGE:STATE`.
     at: str | None = None
     least_brokers: int = 1  # with fewer, no broker can take over the role

@@ -287,16 +287,14 @@ class Processes:
             raise
         return dict(process.status.claims)
 
-    def ask_to_leave(self, stage: str, worker: str) -> RunProcess | None:
-        """Ask a worker to end cleanly, and return it. Return None if it has ended or if a fault reserves it."""
+    def ask_to_leave(self, process: RunProcess) -> bool:
+        """Ask a worker to end cleanly. Return false if it has ended, or if a fault holds it at a step."""
         with self._lock:
-            free = (m for m in self.workers(stage) if m.worker == worker and not m.held_by_fault)
-            process = next(free, None)
-            if process is not None:
-                process.expected_to_end = True
-        if process is not None:
-            process.send(Command(stop=True, go=True))
-        return process
+            if not process.alive or process.expected_to_end or process.held_by_fault:
+                return False
+            process.expected_to_end = True
+        process.ask_to_stop()
+        return True
 
     def replace(self, process: RunProcess) -> RunProcess:
         """Start the next incarnation of a worker that is dead or paused."""

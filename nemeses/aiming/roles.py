@@ -10,12 +10,12 @@ from random import Random
 from harness.common.names import check_name
 from harness.runner.nemesis import (
     BROKER,
-    BrokerRole,
     DrawnFault,
     FaultTargets,
     NoTarget,
     PlannedFault,
     Resource,
+    RoleChoice,
     Target,
 )
 from harness.runner.occupied import uses_brokers
@@ -57,24 +57,24 @@ def _named(
     named_by: str,
     draw_any: Callable[[Random, FaultTargets], DrawnFault],
     names_of: Callable[[FaultTargets], Collection[str]],
-) -> BrokerRole:
+) -> RoleChoice:
     def draw(rng: Random, targets: FaultTargets, name: str) -> Target:
         if not name:
             return Target(role, draw_any(rng, targets).target.name)
         check_name(kind, name, names_of(targets))
         return Target(role, name)
 
-    return BrokerRole(draw, named_by)
+    return RoleChoice(draw, named_by)
 
 
-def _several(role: str, select: Callable[[Sequence[int]], Sequence[int]]) -> BrokerRole:
+def _several(role: str, select: Callable[[Sequence[int]], Sequence[int]]) -> RoleChoice:
     def draw(rng: Random, targets: FaultTargets, _: str) -> Target:
         if len(targets.brokers) < FAILOVER_BROKERS:
             raise NoTarget(f"{FAILOVER_BROKERS} brokers or more")
         in_order = rng.sample(targets.brokers, len(targets.brokers))
         return Target(role, ",".join(map(str, sorted(select(in_order)))))
 
-    return BrokerRole(draw)
+    return RoleChoice(draw)
 
 
 def _any_broker(rng: Random, targets: FaultTargets) -> DrawnFault:
@@ -92,7 +92,7 @@ BY_NUMBER: Mapping[str, str] = {
     "all": "the whole cluster",
 }
 """The roles whose brokers are known before the run, each in words. A target of these roles has their numbers."""
-ROLES: Mapping[str, BrokerRole] = {
+ROLES: Mapping[str, RoleChoice] = {
     "leader": _named("leader", "partition", "TOPIC/PARTITION", any_leader, _partitions),
     "follower": _named("follower", "partition", "TOPIC/PARTITION", any_leader, _partitions),
     "txn-coordinator": _named(
@@ -105,7 +105,7 @@ ROLES: Mapping[str, BrokerRole] = {
         any_group_coordinator,
         lambda targets: list(targets.groups.values()),
     ),
-    "controller": BrokerRole(lambda rng, targets, name: Target("controller")),
+    "controller": RoleChoice(lambda rng, targets, name: Target("controller")),
     BROKER: _named(
         BROKER, "broker", "NUMBER", _any_broker, lambda targets: [str(number) for number in targets.brokers]
     ),

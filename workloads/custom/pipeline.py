@@ -1,8 +1,8 @@
 """The pipeline spec, feeds and expectation of a custom pipeline."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -41,6 +41,14 @@ class CustomPipeline:
     def tagged(self, tag: str) -> "CustomPipeline":
         """Return the pipeline with the tag before all topics, groups and transactional ids."""
         return CustomPipeline(tagged(self.description, tag))
+
+    def with_instances(self, more: Mapping[str, int]) -> "CustomPipeline":
+        """Return the pipeline with more instances. `more` is by stage."""
+        stages = tuple(
+            replace(stage, instances=stage.instances + more.get(stage.name, 0))
+            for stage in self.description.stages
+        )
+        return CustomPipeline(replace(self.description, stages=stages))
 
     @property
     def name(self) -> str:

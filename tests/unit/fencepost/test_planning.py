@@ -56,6 +56,8 @@ def test_a_fault_that_is_not_a_default_is_planned_only_if_it_is_named(
         "kill-instance",
         "pause-instance",
         "pause-instance-unreplaced",
+        "restart-instance",
+        "scale-instances",
     }
     assert "kill-broker" not in schedule.left_out
     requested = planning.draw_schedule(replace(options, nemesis=("kill-broker",)), WORKLOADS["shop"])

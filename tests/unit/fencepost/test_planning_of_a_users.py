@@ -89,6 +89,19 @@ def test_a_fault_in_prepare_commit_needs_links_between_brokers(fault: str, tmp_p
         planning.draw_schedule(replace(options, cluster="external", bootstrap="kafka:9092"), custom_pipeline)
 
 
+def test_an_additional_instance_has_a_name_and_a_transactional_id_of_its_own(tmp_path: Path) -> None:
+    options, custom_pipeline = replace(OPTIONS, nemesis=("scale-instances",)), pipeline(tmp_path)
+    schedule = planning.draw_schedule(options, custom_pipeline)
+    assert {planned.target.name for planned in schedule.planned_faults} == {"bill/bill-4"}
+    plan = planning.plan_run(options, custom_pipeline, schedule, tmp_path / "run")
+    assert plan.workers == {"bill": ("bill-1", "bill-2", "bill-3")}
+    (stage,) = plan.pipeline.stages
+    assert stage.workers == ("bill-1", "bill-2", "bill-3", "bill-4")
+    assert stage.transactional_ids["bill-4"] == stage.transactional_ids["bill-3"].replace("3", "4")
+    usual = planning.plan_run(OPTIONS, custom_pipeline, Schedule(()), tmp_path / "run")
+    assert len(plan.worker_endpoints) > len(usual.worker_endpoints)
+
+
 def test_its_stages_run_its_commands_and_all_other_processes_are_ours(tmp_path: Path) -> None:
     custom_pipeline = pipeline(tmp_path)
     plan = planning.plan_run(OPTIONS, custom_pipeline, Schedule(()), tmp_path / "run")

@@ -53,6 +53,10 @@ AIMED = {
     "pause-instance-unreplaced": PlannedFault(
         "pause-instance-unreplaced", Target("worker", "s/s-1"), 0.0, 0.05
     ),
+    "restart-instance": PlannedFault("restart-instance", Target("worker", "s/s-1"), 0.0, 0.05),
+    "scale-instances": PlannedFault(
+        "scale-instances", Target("worker", "s/s-1"), 0.0, 0.05, {"role": "down"}
+    ),
     "cut-txn-coordinator": PlannedFault("cut-txn-coordinator", Target("txn-coordinator", "s-1"), 0.0, 0.05),
     "kill-leader-ahead": PlannedFault("kill-leader-ahead", Target("leader", "in/0"), 0.0, 0.05),
     "lose-answers": PlannedFault("lose-answers", Target("client", "w0-1"), 0.0, 0.05),
@@ -74,7 +78,7 @@ ISOLATING = ("drop-packets", "disconnect-broker")
 def inject(run: FakeRun, *faults: str) -> InjectionState:
     """Inject and heal these faults on a run with one worker."""
     run.processes.await_ready([run.processes.start_worker("s", "s-1")])
-    run.cluster.groups["g"] = [("s-1.0",)] * 3 + [("s-1.1",)]
+    run.cluster.groups["g"] = [("s-1.0",)] * 3 + [("s-1.1",)] * 2 + [("s-1.1", "s-1.2")]
     run.cluster.network.clients["w0"] = ObservedClients(members={"g": ("s-1.0",)})
     run.cluster.next_offsets["g"] = {("in", 0): 10}  # others have committed the inputs of a zombie
     with Journal(run.folder / "journals" / "nemesis.jsonl", 0, JournalBegan("nemesis")) as journal:
