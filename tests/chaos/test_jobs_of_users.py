@@ -22,3 +22,16 @@ def test_a_correct_job_is_valid_under_kills_and_its_ends_give_no_warning(seed: i
     started = {log.name.rsplit(".", 1)[0] for log in (result.folder / "workers").glob("copy-*.log")}
     assert len(started) > 3 + len(result.faults), "an instance that ended with status 0 was started again"
     assert [warning for warning in result.verdict["warnings"] if warning["code"] == "unexpected-end"] == []
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_job_that_commits_offsets_with_its_group_id_alone_is_caught(seed: int, tmp_path: Path) -> None:
+    result = fencepost.run(
+        pipeline=str(COPIER / "group-id-only.toml"),
+        nemesis="pause-instance-unreplaced",
+        time_limit=60,
+        seed=seed,
+        store=str(tmp_path),
+    )
+    assert result.valid is False, result.explain()
+    assert "reprocessed-input" in result.anomalies, result.explain()
