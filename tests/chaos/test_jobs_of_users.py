@@ -35,3 +35,16 @@ def test_a_job_that_commits_offsets_with_its_group_id_alone_is_caught(seed: int,
     )
     assert result.valid is False, result.explain()
     assert "reprocessed-input" in result.anomalies, result.explain()
+
+
+def test_a_job_that_commits_offsets_with_the_metadata_of_its_group_is_valid_as_a_zombie(
+    tmp_path: Path,
+) -> None:
+    result = fencepost.run(
+        pipeline=str(COPIER / "pipeline.toml"),
+        nemesis="pause-instance-unreplaced",
+        time_limit=60,
+        seed=1,
+        store=str(tmp_path),
+    )
+    result.assert_valid()
