@@ -99,9 +99,14 @@ def fault_was_not_healed(run: CheckedRun) -> Iterator[Reason]:
 
 
 def fault_was_not_planned(run: CheckedRun) -> Iterator[Reason]:
-    """A run is unknown if a fault that `--nemesis` names is not in its schedule. With weights, it need not be."""
+    """A run is unknown if a fault that `--nemesis` names is not in its schedule. With weights, one of them must be."""
     names = run.plan.options.nemesis or ()
-    if run.run_metadata is None or has_weights(names):
+    if run.run_metadata is None:
+        return
+    if has_weights(names):
+        if not run.plan.schedule:
+            text = f"{', '.join(names)} was requested, and the schedule has no fault"
+            yield Reason(ReasonCode.FAULT_NOT_PLANNED, text, ", ".join(names))
         return
     requested = [part for name in expand_names(names, run.plan.pipeline) for part in name.split("+")]
     planned = {requested_name(planned, requested) for planned in run.plan.schedule}

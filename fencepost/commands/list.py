@@ -151,7 +151,7 @@ def _nemeses() -> list[dict[str, Any]]:
 
 
 def _after_at(nemesis: "Nemesis") -> dict[str, list[str]]:
-    """What can follow @ in the name of a fault: each form with its possible values."""
+    """Return the forms that can follow @ in the name of a fault, and the values of each."""
     from harness.model.vocabulary import WorkerStep
 
     forms = {

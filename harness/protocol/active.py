@@ -40,7 +40,7 @@ class Kept:
 
     @property
     def missed(self) -> str:
-        """What its rule awaits and has not come, to follow "it was delivered at the heal". Empty: nothing."""
+        """Why its release has not come, in words that follow "it was delivered at the heal". Empty: it has come."""
         release = self.rule.rule.release
         if self.steps < len(release.after):
             selector = release.after[self.steps]

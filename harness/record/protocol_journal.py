@@ -139,7 +139,7 @@ class JournaledRequest:
 
     @property
     def lost_client(self) -> bool:
-        """Whether its client's connection had ended when it was answered."""
+        """Whether the connection of its client had ended before the broker answered."""
         request = self.request
         dropped = request.copy_of is not None or any(each.event == _RESPONSE_DROPPED for each in self.events)
         unreturned = request.answered_ns is not None and request.returned_ns is None

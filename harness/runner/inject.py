@@ -1,4 +1,4 @@
-"""Injects the planned faults of a schedule, each in a thread of its own.
+"""Injects the planned faults of a schedule. Each fault has its own thread.
 
 Faults that share a resource are injected one after the other, unless they overlap by plan. Others do not wait for each
 other.

@@ -30,7 +30,7 @@ MAX_SLACK_S = 2.0
 MOST_DRAWS = 100
 """How often targets are drawn for faults that overlap, until they are such that the faults can overlap."""
 EDGE_SHARE = 0.2
-"""Of the time in which a fault could begin so that it overlaps, the share at each end in which it does not begin."""
+"""A fault that overlaps another begins while the other is active, but not in this share of its time at either end."""
 MOST_APART_S = 45.0
 """The longest time between the heals of two faults on brokers that overlap. It is shorter than the time that the first
 of them waits until all replicas are in sync.
@@ -62,7 +62,7 @@ class CannotOverlap(NoTarget):
 
 @dataclass(frozen=True)
 class Choice:
-    """What can be drawn for a schedule: a nemesis, or several that overlap."""
+    """A nemesis from which a fault is drawn, or several nemeses whose faults overlap."""
 
     nemeses: tuple[Nemesis, ...]
     weight: float = 1.0
@@ -179,7 +179,10 @@ def must_wait(later: PlannedFault, earlier: PlannedFault, nemeses: Mapping[str, 
 
 
 def why_not_together(first: PlannedFault, second: PlannedFault, nemeses: Mapping[str, Nemesis]) -> str | None:
-    """Return why two faults cannot overlap; None: they can. The reason is a sentence without a subject of its own."""
+    """Return why two faults cannot overlap; None: they can.
+
+    The reason completes "they cannot overlap, because ...".
+    """
     shared = _shared(first, second, nemeses)
     both = {Resource.BROKERS, Resource.WORKERS}
     selfish = [fault.fault for fault in (first, second) if nemeses[fault.fault].occupies(fault) >= both]

@@ -9,16 +9,18 @@ from pathlib import Path
 import pytest
 
 import fencepost
+from tests.support.needs import skip_or_fail
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SARAMA = EXAMPLES / "sarama"
 SEEDS = range(1, 4)
-NEEDS_GO = pytest.mark.skipif(shutil.which("go") is None, reason="needs Go, to build examples/sarama")
 
 
 @pytest.fixture(scope="module")
 def sarama() -> Path:
     """The folder of the example with its program built."""
+    if shutil.which("go") is None:
+        skip_or_fail("go", "there is no command go, which builds examples/sarama")
     subprocess.run(["go", "build", "-o", "billing", "."], cwd=SARAMA, check=True)
     return SARAMA
 
@@ -34,7 +36,6 @@ def zombie_of(result: fencepost.Result) -> str:
     return fault["evidence"]
 
 
-@NEEDS_GO
 @pytest.mark.parametrize("seed", SEEDS)
 def test_offsets_with_a_generation_are_rejected(seed: int, sarama: Path, tmp_path: Path) -> None:
     result = run(sarama / "pipeline.toml", "pause-instance-unreplaced", seed, tmp_path)
@@ -42,7 +43,6 @@ def test_offsets_with_a_generation_are_rejected(seed: int, sarama: Path, tmp_pat
     zombie_of(result)
 
 
-@NEEDS_GO
 @pytest.mark.parametrize("seed", SEEDS)
 def test_offsets_with_the_id_of_the_group_alone_repeat_inputs(
     seed: int, sarama: Path, tmp_path: Path
@@ -53,13 +53,11 @@ def test_offsets_with_the_id_of_the_group_alone_repeat_inputs(
     assert "reprocessed-input" in result.anomalies
 
 
-@NEEDS_GO
 def test_a_replacement_hides_that_the_generation_is_missing(sarama: Path, tmp_path: Path) -> None:
     result = run(sarama / "group-id-only.toml", "pause-instance", 1, tmp_path)
     assert result.valid is True, result.explain()
 
 
-@NEEDS_GO
 def test_a_zombie_that_has_added_its_offsets_is_fenced_after_the_transaction_time_out(
     sarama: Path, tmp_path: Path
 ) -> None:

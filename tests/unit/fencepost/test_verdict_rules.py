@@ -165,6 +165,16 @@ def test_a_fault_with_a_weight_need_not_be_planned() -> None:
         assert verdict_of(options=Options(seed=1, nemesis=names)).valid is Validity.VALID
 
 
+def test_a_run_whose_faults_have_weights_and_that_has_no_fault_is_unknown() -> None:
+    for names in (("pause-worker=1", "kill-broker"), ("random",)):
+        options = Options(seed=1, nemesis=names)
+        verdict = verdict_of(RunMetadata(faults=[]), planned_faults=0, options=options)
+        assert verdict.valid is Validity.UNKNOWN
+        assert f"{', '.join(names)} was requested, and the schedule has no fault" in {
+            r.text for r in verdict.unknown_because
+        }
+
+
 @pytest.mark.parametrize(
     ("windows", "overlapped"),
     [
