@@ -118,7 +118,7 @@ class DrawnTogether:
 
 
 def draw(
-    wanted: Sequence[Choice | Nemesis],
+    choices: Sequence[Choice],
     targets: FaultTargets,
     time_limit_s: float,
     rng: Random,
@@ -135,7 +135,6 @@ def draw(
     Raises:
         UsageError: A choice of the user is not possible or does not fit.
     """
-    choices = [each if isinstance(each, Choice) else Choice((each,)) for each in wanted]
     if not chosen_by_user:
         choices = [choice for choice in choices if not _is_for_other_pipelines(choice, targets)]
     impossible = {choice.option: need for choice in choices if (need := _missing_need(choice, targets))}

@@ -10,9 +10,9 @@ from fencepost.aims import aim, expand_names, requested_name, require_known_faul
 from harness.common.errors import UsageError
 from harness.model.pipeline import PipelineSpec, StageSpec
 from harness.runner.nemesis import PlannedFault
-from harness.runner.schedule import draw
 from harness.settings.options import Options
 from nemeses.registry import NEMESES
+from tests.support.drawn_schedule import draw
 from tests.unit.harness.test_schedule import TARGETS
 
 PIPELINE = PipelineSpec(

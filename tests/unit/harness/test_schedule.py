@@ -17,13 +17,13 @@ from harness.runner.nemesis import FaultTargets, PlannedFault, Resource, Target
 from harness.runner.schedule import (
     LEAD_S,
     Schedule,
-    draw,
     lack_leaders,
     must_wait,
     no_fault_fits_message,
     why_not_together,
 )
 from nemeses.registry import NEMESES
+from tests.support.drawn_schedule import draw
 
 DRAWN = {name: nemesis for name, nemesis in NEMESES.items() if name != "rule"}
 """All faults but the user's own rules, which are written and never drawn."""

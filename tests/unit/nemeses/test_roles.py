@@ -11,10 +11,10 @@ from harness.cluster import PartitionView
 from harness.common.errors import FaultFailed, UsageError
 from harness.model.pipeline import TopicSpec
 from harness.runner.nemesis import PlannedFault, Resource, Target
-from harness.runner.schedule import draw
 from harness.testing.fake_cluster import FakeBroker, FakeCluster, fault_context
 from nemeses.aiming.roles import ROLES, majority, minority
 from nemeses.registry import NEMESES
+from tests.support.drawn_schedule import draw
 from tests.unit.harness.test_schedule import TARGETS
 
 IN_ROLES = ("kill-broker", "restart-broker", "pause-broker")
