@@ -84,7 +84,7 @@ func settings(id string) *sarama.Config {
 	config.Producer.RequiredAcks = sarama.WaitForAll
 	config.Producer.Return.Successes = true
 	config.Producer.Transaction.ID = id
-	config.Producer.Transaction.Timeout = 30 * time.Second
+	config.Producer.Transaction.Timeout = 60 * time.Second
 	config.Consumer.IsolationLevel = sarama.ReadCommitted
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
 	config.Consumer.Offsets.AutoCommit.Enable = false
