@@ -145,8 +145,14 @@ def faults_were_not_carried_out(run: CheckedRun) -> Iterator[Reason]:
 
 
 def goal_was_not_met(run: CheckedRun) -> Iterator[Reason]:
-    """A run is unknown if it did not reach a goal that was not waived."""
+    """A run is unknown if it did not reach a goal that was not waived.
+
+    A goal is left out if a fault did not act for the same reason: `fault_did_not_act` gives it already.
+    """
+    said = {fault.evidence for fault in run.faults if not fault.acted}
     for goal, why in unmet_goals(run).items():
+        if why in said:
+            continue
         yield Reason(ReasonCode.GOAL_NOT_MET, f"{goal} was not exercised: {why}", goal)
 
 

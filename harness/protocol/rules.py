@@ -83,10 +83,13 @@ class Selector:
         )
 
     def __str__(self) -> str:
-        """Describe it: `EndTxn requests of shop-1 with Committed = False`."""
+        """Describe it: `TxnOffsetCommit requests of shop-1 with GenerationId = -1`, `EndTxn(abort) requests`."""
         names = [name for name in (self.transactional_id, self.group, self.client_id) if name is not None]
-        words = f"{self.api} {self.message}s" + (f" of {', '.join(names)}" if names else "")
-        facts = [f"{path} = {value}" for path, value in self.fields.items()]
+        api, fields = self.api, dict(self.fields)
+        if api == "EndTxn" and "Committed" in fields:
+            api = f"EndTxn({'commit' if fields.pop('Committed') else 'abort'})"
+        words = f"{api} {self.message}s" + (f" of {', '.join(names)}" if names else "")
+        facts = [f"{path} = {value}" for path, value in fields.items()]
         facts += [f"error {self.error}"] if self.error is not None else []
         return f"{words} with {', '.join(facts)}" if facts else words
 

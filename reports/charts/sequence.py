@@ -1,5 +1,7 @@
 """A sequence diagram: a lifeline for each participant, and one row for each message, in order of time."""
 
+from textwrap import wrap
+
 from markupsafe import Markup
 
 from harness.results.wording import printable
@@ -72,14 +74,6 @@ def _time(message: Message) -> str:
 
 
 def _lines(name: str, most: int) -> list[str]:
-    """Break a name into lines of at most `most` characters: at spaces, or else anywhere; at most `MOST_LINES`."""
-    words = [
-        word[n : n + most] for word in printable(name, 200).split(" ") for n in range(0, len(word) or 1, most)
-    ]
-    lines: list[str] = []
-    for word in words:
-        if lines and len(lines[-1]) + 1 + len(word) <= most:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
+    """Break a name into lines of at most `most` characters, if possible at spaces and hyphens."""
+    lines = wrap(printable(name, 200), most) or [""]
     return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], "…"]

@@ -27,7 +27,7 @@ from harness.record.protocol_journal import JOURNAL, ProtocolJournal
 from harness.results import requests
 from harness.results import wording as words
 from harness.results.example import Example, Operation
-from harness.results.reasons import Reason, ReasonCode
+from harness.results.reasons import Reason
 from harness.results.verdict import FaultReport, Validity, Verdict, checks_without_evidence
 from reports import under_way
 from reports.axis.axis import embed, time_axis
@@ -276,12 +276,11 @@ def _open_ends(verdict: Verdict, contents: folder.RunFiles) -> Iterator[tuple[st
     """Yield (kind, names, why, what to change) for everything that is unknown, not exercised, not checked or
     indeterminate.
     """
-    goals = {reason.subject for reason in verdict.unknown_because if reason.code is ReasonCode.GOAL_NOT_MET}
     for reason in verdict.unknown_because:
         yield "unknown", (), reason.text, reason.remedy
     unscheduled = contents.metadata.unscheduled if contents.metadata else {}
     for name, why in {**unscheduled, **verdict.not_exercised}.items():
-        if name not in goals:
+        if not any(reason.text.endswith(why) for reason in verdict.unknown_because):
             yield "not exercised", (name,), why, ""  # the reason says what helps, if anything does
     by_reason: dict[Reason, list[str]] = {}
     for name, reason in checks_without_evidence(verdict.not_checked).items():

@@ -39,7 +39,7 @@ def test_a_late_end_of_a_transaction_is_found_as_a_lost_commit(result: Result) -
 
 
 def test_the_proof_says_when_the_request_was_held_delivered_and_answered(result: Result) -> None:
-    fault = faults_of(result)["late-end-txn EndTxn requests with Committed = False"]
+    fault = faults_of(result)["late-end-txn EndTxn(abort) requests"]
     assert fault["acted"]
     for words in ("held", "was delivered when AddOffsetsToTxn request", "was answered NONE"):
         assert words in fault["evidence"]

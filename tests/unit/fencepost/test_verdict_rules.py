@@ -78,6 +78,13 @@ def test_what_is_left_is_in_the_verdict_and_does_not_decide_it(tmp_path: Path) -
             "inputs-left",
         ),
         (RunMetadata(faults=[ACTED], unmet_goals={"zombie": "no worker came back"}), "goal-not-met"),
+        (
+            RunMetadata(
+                faults=[replace(ACTED, acted=False, evidence="none was seen")],
+                unmet_goals={"rule": "none was seen"},
+            ),
+            "fault-did-not-act",
+        ),
     ],
 )
 def test_each_problem_of_a_run_makes_it_unknown(metadata: RunMetadata, code: str) -> None:

@@ -36,6 +36,12 @@ def schemas(tmp_path: Path) -> Schemas:
     return small_schemas(tmp_path)
 
 
+def test_a_rule_for_the_ends_of_transactions_says_which_in_the_words_of_kafka() -> None:
+    assert str(Selector("EndTxn", fields={"Committed": False})) == "EndTxn(abort) requests"
+    others = Selector("EndTxn", transactional_id="shop-1", fields={"Committed": True, "ProducerEpoch": 2})
+    assert str(others) == "EndTxn(commit) requests of shop-1 with ProducerEpoch = 2"
+
+
 def test_a_file_and_the_command_line_give_the_same_rule(tmp_path: Path, schemas: Schemas) -> None:
     file = tmp_path / "rules.toml"
     file.write_text(FILE)
