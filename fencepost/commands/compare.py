@@ -38,7 +38,7 @@ def command(a: str, b: str, as_json: bool, out: str | None) -> ExitStatus:
     \b
     Example:
       fencepost compare store/shop/20261121T100000Z store/shop/20261122T100000Z
-      fencepost compare store/compare-kafka-3.9.2/latest store/compare-kafka-4.4.0/latest --out compared.html
+      fencepost compare store/kafka-3.9.2/latest store/librdkafka/latest --out compared.html
     """
     folders = [_folder(path) for path in (a, b)]
     if folders[0].resolve() == folders[1].resolve():
