@@ -125,12 +125,16 @@ class RunTables:
             return ProtocolJournal()
         try:
             run = tomllib.loads((self.folder / PLAN).read_text())["run"]
-            return read_journal(path, int(run["monotonic_ns_at_zero"]), transactional_ids)
+            zero_ns = int(run["monotonic_ns_at_zero"])
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise UnreadableInput(
-                f"{JOURNAL} cannot be read, or {PLAN} does not say when the run began: [run] monotonic_ns_at_zero "
-                f"({type(error).__name__}: {error})"
+                f"{JOURNAL} is not shown: {PLAN} does not say when the run began ([run] monotonic_ns_at_zero), as in "
+                "runs of older versions"
             ) from error
+        try:
+            return read_journal(path, zero_ns, transactional_ids)
+        except OSError as error:
+            raise UnreadableInput(f"{JOURNAL} cannot be read: {error.strerror}") from error
 
     def existing_positions(self, table: str, positions: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
         """Return the positions (`tp`, offset) for which the table has a row."""

@@ -85,15 +85,26 @@ def last_fault_before(faults: Iterable[FaultReport], moment_s: float) -> FaultRe
 
 
 def _describe_invalid(anomalies: Mapping[str, AnomalyFindings], faults: Sequence[FaultReport]) -> str:
+    """Name the last fault before each finding."""
+    before = [last_fault_before(faults, moment_s) for moment_s in sorted(_moments(_first_causes(anomalies)))]
+    known = before and before[0] is not None
+    return describe_invalid(anomalies, [fault.struck for fault in before if fault] if known else [])
+
+
+def _first_causes(anomalies: Mapping[str, AnomalyFindings]) -> list[tuple[str, AnomalyFindings]]:
     bad = [(name, findings) for name, findings in causes_first(anomalies) if not findings.allowed]
-    if not bad:
+    return [(name, findings) for name, findings in bad if findings.because not in anomalies] or bad
+
+
+def describe_invalid(anomalies: Mapping[str, AnomalyFindings], struck: Iterable[str]) -> str:
+    """Return the sentence for an invalid run, without a full stop. `struck`: what came before its findings."""
+    causes = _first_causes(anomalies)
+    if not causes:
         return "the evidence contradicts itself"
-    causes = [(name, findings) for name, findings in bad if findings.because not in anomalies] or bad
     words = join_words([describe_count(name, findings) for name, findings in causes], 3)
-    before = [last_fault_before(faults, moment_s) for moment_s in sorted(_moments(causes))]
-    if not before or before[0] is None:
+    after = list(dict.fromkeys(printable(each, 200) for each in struck))
+    if not after:
         return words
-    after = list(dict.fromkeys(printable(fault.struck, 200) for fault in before if fault))
     # Findings without an example may be earlier.
     all_shown = all(findings.count <= len(findings.examples) for _, findings in causes)
     if all_shown and len(after) == 1:

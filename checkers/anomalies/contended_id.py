@@ -67,8 +67,8 @@ def _sentence(e: Example) -> str:
 
 WORDING = {
     "contended-id": AnomalyWording(
-        "transactional id was taken back by a worker that had lost it",
-        "transactional ids were taken back by workers that had lost them",
+        "time, a worker took back a transactional id that it had lost",
+        "times, a worker took back a transactional id that it had lost",
         "Two live workers use one transactional id and fence each other in turn.",
         _sentence,
     ),

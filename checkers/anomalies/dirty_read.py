@@ -49,7 +49,7 @@ RULES = (
 def _sentence(e: Example) -> str:
     early = e.rest.get("early_ms")
     if early is not None:
-        return f"{e.reader} read {e.record} {printable(early, 30)} ms before its marker was written"
+        return f"{e.reader} read {e.record}, {printable(early, 30)} ms before its marker was written"
     if e.first_record.get("fate") == "commit":
         return f"{e.reader} read {e.record} before it was committed"
     return f"{e.reader} read {e.record}, which is {e.first_record.fate}"
@@ -57,8 +57,8 @@ def _sentence(e: Example) -> str:
 
 WORDING = {
     "dirty-read": AnomalyWording(
-        "read of a record that was not committed",
-        "reads of records that were not committed",
+        "read returned a record that was not committed",
+        "reads returned records that were not committed",
         "A consumer that is promised read committed received a record that is aborted or open in the broker log, "
         "or that was not committed yet.",
         _sentence,

@@ -20,7 +20,7 @@ from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.sources import CLOCK_MARGIN_MS
 from harness.results.example import Example
-from harness.results.wording import printable
+from harness.results.wording import error_code, printable
 
 RECORDS = "filter(records, r -> r.effect = 'commit')"
 OFFSETS = "filter(commits, c -> c.transactional and c.effect = 'commit')"
@@ -79,7 +79,7 @@ def _sentence(e: Example) -> str:
     else:
         error = operation.get("error")
         why = "its worker got the answer that the commit had failed" + (
-            f" ({printable(error, 80)})" if error else ""
+            f" ({error_code(str(error))})" if error else ""
         )
     if e.records or not e.offsets:
         return f"{e.record} of {e.operation} is committed, but {why}"
@@ -88,8 +88,8 @@ def _sentence(e: Example) -> str:
 
 WORDING = {
     "ghost-commit": AnomalyWording(
-        "transaction took effect without a commit",
-        "transactions took effect without a commit",
+        "transaction took effect, though its worker had not committed it",
+        "transactions took effect, though their workers had not committed them",
         "The broker log says that a transaction is committed, but its client never asked for the commit, or got the "
         "answer that it had failed.",
         _sentence,

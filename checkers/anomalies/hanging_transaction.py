@@ -48,7 +48,10 @@ def _sentence(e: Example) -> str:
     who = f"producer {producer}, epoch {printable(rest.get('epoch', record.get('epoch')))}"
     if rest.get("transactional_id") is not None:
         who = f"{printable(rest['transactional_id'], 60)} ({who})"
-    return f"{e.record}, written by {who}, is still open, and read-committed consumers stop before it"
+    effect = "read-committed consumers stop before it"
+    if record.get("topic") == "__consumer_offsets":
+        effect = "OffsetFetch answers UNSTABLE_OFFSET_COMMIT for its partitions"
+    return f"{e.record}, written by {who}, is still open, and {effect}"
 
 
 WORDING = {

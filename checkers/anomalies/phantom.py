@@ -163,8 +163,8 @@ def _sentence(e: Example) -> str:
 
 WORDING = {
     "phantom": AnomalyWording(
-        "record has no cause",
-        "records have no cause",
+        "record came from no visible input",
+        "records came from no visible input",
         "A visible record that no process announced, that names no visible input, or that its input must not lead to.",
         _sentence,
     ),

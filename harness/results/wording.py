@@ -40,7 +40,13 @@ def shorten(text: str, limit: int = LIMIT) -> str:
     if len(text) <= limit:
         return text
     head, tail = limit * 2 // 3, limit // 6
-    return f"{text[:head]} … {number(len(text) - head - tail)} characters left out … {text[-tail:]}"
+    cut = f"{text[:head]} … {number(len(text) - head - tail)} characters left out … {text[-tail:]}"
+    return min(text, cut, key=len)
+
+
+def error_code(error: str) -> str:
+    """Return the code at the start of an error: `UNKNOWN_MEMBER_ID` of `UNKNOWN_MEMBER_ID (abortable): Failed ...`."""
+    return printable(error.partition(":")[0].partition(" (")[0], 60)
 
 
 def _printable_character(character: str) -> str:

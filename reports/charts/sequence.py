@@ -16,8 +16,6 @@ _KINDS = {
     Kind.REQUEST: "by-rule",
     Kind.FAULT: "by-fault",
     Kind.HEAL: "by-fault",
-    Kind.UNREAD: "missing-read",
-    Kind.OPEN: "missing-read",
 }
 
 
@@ -48,6 +46,8 @@ def _draw(drawing: Drawing, message: Message, lifelines: dict[str, float], y: fl
     kind = f"{message.kind.value} {_KINDS.get(message.kind, '')}".strip()
     if message.kind in (Kind.MARKER, Kind.STATE) and "bort" in message.text:
         kind += " to-abort"
+    if message.bad:
+        kind += " bad"
     drawing.text(TIMES - 10, y + 4, _time(message), kind="tick", anchor="end")
     half = len(message.text) * CHARACTER / 2
     if message.sender == message.receiver:

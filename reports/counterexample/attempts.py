@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.model.vocabulary import Outcome
+from harness.record.protocol_journal import JournaledRequest
 from harness.results.example import Example, Operation, PassingCommit
 from harness.results.wording import integer, printable
-from reports.counterexample.evidence import FindingEvidence, Position
+from reports.counterexample.evidence import OFFSETS, FindingEvidence, Position
 from reports.run_tables import Row
 
 MOST_ATTEMPTS = 4
@@ -32,6 +33,7 @@ class Attempt:
     op: int | None = None  # the number of the operation; None: from the broker logs
     inputs: tuple[Position, ...] = ()  # the inputs of the finding that it processed
     records: tuple[Position, ...] = ()  # the records of the finding that it wrote
+    taken_over_ns: int | None = None  # when its transactional id was next used, if its end did not come
 
     @property
     def transactional(self) -> bool:
@@ -47,9 +49,8 @@ class Attempt:
         """Return whether it was under way at this time."""
         if time_ns is None or self.begin_ns is None:
             return False
-        return self.begin_ns - TICK_NS <= time_ns and (
-            self.end_ns is None or time_ns <= self.end_ns + TICK_NS
-        )
+        last_ns = self.taken_over_ns if self.end_ns is None else self.end_ns
+        return self.begin_ns - TICK_NS <= time_ns and (last_ns is None or time_ns <= last_ns + TICK_NS)
 
 
 def attempts_of(evidence: FindingEvidence, example: Example) -> list[Attempt]:
@@ -73,9 +74,12 @@ def _by_journals(evidence: FindingEvidence, example: Example) -> Iterator[Attemp
     for record in example.records:
         value = record.get("value")
         position = next(iter(evidence.records(Example({"record": record}))), None)
-        if isinstance(value, str) and position is not None:
-            writers.setdefault(value.rpartition(":")[0], []).append(position)
-    stored = evidence.operations(writers.keys() - operations.keys())
+        if position is not None:
+            name = (
+                value.rpartition(":")[0] if isinstance(value, str) else _sender_of_offsets(evidence, position)
+            )
+            writers.setdefault(name, []).append(position)
+    stored = evidence.operations(writers.keys() - operations.keys() - {""})
     operations |= {name: Operation("operation", dict(row)) for name, row in stored.items()}
     inputs = tuple(evidence.inputs(example))
     for name, operation in operations.items():
@@ -95,7 +99,25 @@ def _by_journals(evidence: FindingEvidence, example: Example) -> Iterator[Attemp
             inputs=evidence.taken(inputs, integer(operation.get("op"))) if operation.get("stage") else (),
             records=records,
         )
-        yield replace(attempt, producer=_producer(evidence, records))
+        yield replace(
+            attempt, producer=_producer(evidence, records), taken_over_ns=_taken_over_ns(evidence, attempt)
+        )
+
+
+def _sender_of_offsets(evidence: FindingEvidence, position: Position) -> str:
+    """Return the operation that sent the offsets of a group in a transaction. Empty: it is not known."""
+    batch = evidence.batch(position) if evidence.t.topic(position[0]) == OFFSETS else None
+    own = None if batch is None else evidence.ids_by_producer.get(batch["producer_id"])
+    at_ns = None if batch is None else evidence.t.at_ns(batch["max_timestamp_ms"])
+    operation = None if own is None or at_ns is None else evidence.operation_at(own, at_ns)
+    return "" if operation is None else str(operation["name"])
+
+
+def _taken_over_ns(evidence: FindingEvidence, attempt: Attempt) -> int | None:
+    if attempt.end_ns is not None or attempt.transactional_id is None or attempt.begin_ns is None:
+        return None
+    calls_ns = (row["call_ns"] for row in evidence.operations_of(attempt.transactional_id))
+    return next((call_ns for call_ns in calls_ns if call_ns > attempt.begin_ns), None)
 
 
 def _producer(evidence: FindingEvidence, records: Sequence[Position]) -> tuple[int, int] | None:
@@ -153,3 +175,25 @@ def _user(evidence: FindingEvidence, users: Sequence[str]) -> str:
         return users[0]
     names = {user.rpartition(".")[0] for user in users}
     return names.pop() if len(names) == 1 else ""
+
+
+def changed_requests(
+    evidence: FindingEvidence, ids: Sequence[str], attempts: Sequence[Attempt]
+) -> list[JournaledRequest]:
+    """Return the requests of these transactional ids that a rule changed, and that were sent, delivered or answered
+    during one of the attempts.
+    """
+    return [
+        each
+        for each in evidence.protocol.under_way(ids)
+        if any(
+            attempt.lasts_at(at_ns)
+            for attempt in attempts
+            for at_ns in (each.request.seen_ns, each.request.delivered_ns, each.answered_ns)
+        )
+    ]
+
+
+def is_process(journal: str, name: str) -> bool:
+    """Return whether a name is that of a process (`bill-3.0`), or of its worker (`bill-3`)."""
+    return journal != "" and name in (journal, journal.rpartition(".")[0])

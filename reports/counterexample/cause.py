@@ -5,15 +5,15 @@ the last fault before it.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 
 from harness.model.vocabulary import Outcome
 from harness.record.protocol_journal import JournaledRequest
 from harness.results.example import Example
 from harness.results.verdict import FaultReport
 from harness.results.wording import join_words, printable, seconds
-from reports.counterexample.attempts import TICK_NS, Attempt
-from reports.counterexample.diagram import changed_requests, is_process
+from reports.counterexample.attempts import TICK_NS, Attempt, changed_requests, is_process
 from reports.counterexample.evidence import FindingEvidence
 from reports.run_tables import Row
 
@@ -25,8 +25,11 @@ class FoundCause:
     key: str
     sentences: Sequence[str]
     fault: int | None = None  # its number, counted from 1; None: no fault
-
     known: bool = True  # the evidence shows more than what came before
+    summary: str = ""  # what came before the finding, for the summary of the run; empty: nothing is known
+    late: int | None = None  # the number of the request that arrived late
+    unmarked: tuple[int, int] | None = None
+    """A partition without the marker of its transaction, and when the transaction was completed."""
 
 
 NOT_KNOWN = "not known"
@@ -40,7 +43,7 @@ def find_cause(evidence: FindingEvidence, example: Example, attempts: Sequence[A
         cause = find(evidence, attempts)
         if cause is not None:
             sentences = [*planted, *cause.sentences, *(outside.sentences if outside else ())]
-            return FoundCause(outside.key if outside else cause.key, sentences, cause.fault)
+            return replace(cause, key=outside.key if outside else cause.key, sentences=sentences)
     if outside is not None:
         return FoundCause(outside.key, [*planted, *outside.sentences])
     if planted:
@@ -75,7 +78,7 @@ def _late_request(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> Fou
             if request.errors if request.broker_errors is None else request.broker_errors:
                 continue  # the broker refused it, so it had no effect
             if request.seen_ns < attempt.begin_ns:
-                return _late_for(evidence, attempt, each)
+                return _late_for(evidence, attempt, each, attempts)
             decided_ns = _decision(evidence, attempt)
             if (
                 request.api == "Produce"
@@ -96,25 +99,58 @@ def _decision(evidence: FindingEvidence, attempt: Attempt) -> int | None:
     return None
 
 
-def _late_for(evidence: FindingEvidence, attempt: Attempt, late: JournaledRequest) -> FoundCause:
+def _late_for(
+    evidence: FindingEvidence, attempt: Attempt, late: JournaledRequest, attempts: Sequence[Attempt]
+) -> FoundCause:
     request = late.request
     assert request.delivered_ns is not None
     held = seconds((request.delivered_ns - request.seen_ns) / 1e9)
     arrived = at(request.delivered_ns)
+    own = evidence.operation_at(attempt.transactional_id or "", request.seen_ns) or {}
+    name = f"{printable(own['name'], 60)}, " if own.get("f") == "txn" and own["name"] else ""
+    effect = _effect(evidence, attempt, late)
     sentences = [
-        f"{late.title} belongs to an earlier transaction than {attempt.words}.",
-        f"It was {late.action} for {held}, and arrived at {arrived} in {attempt.words}: {_answered(late)}.",
+        f"{late.title} belongs to {name}an earlier transaction than {attempt.words}.",
+        f"It was {late.action} for {held}, and arrived at {arrived} in {attempt.words}: {effect}.",
     ]
     sentences += _retried(evidence, late)
     before, after = (_epoch(evidence, attempt, each) for each in (request.seen_ns, request.delivered_ns))
     if before is not None and before == after:
         sentences.append(
-            f"The producer epoch should have stopped it, but it was {after} in both transactions: nothing in the"
-            " request says to which of them it belongs (KAFKA-17754, KIP-890)."
+            f"The producer epoch was {after} in both transactions, and nothing else in the request says to which of"
+            " them it belongs (KAFKA-17754, KIP-890)."
         )
     elif before is not None and after is not None:
         sentences.append(f"The producer epoch rose from {before} to {after} meanwhile, and did not stop it.")
-    return FoundCause(f"late {request.api} by {late.rule}", sentences, _fault_number(evidence, late.rule))
+    death = _death(evidence, attempts)
+    sentences += death.sentences if death else ()
+    return _late_cause(evidence, late, sentences)
+
+
+def _late_cause(evidence: FindingEvidence, late: JournaledRequest, sentences: Sequence[str]) -> FoundCause:
+    fault = _fault_number(evidence, late.rule)
+    summary = f"{late.request.api} requests arrived late"
+    key, number = f"late {late.request.api} by {late.rule}", late.request.number
+    return FoundCause(key, sentences, fault, summary=summary, late=number)
+
+
+def _effect(evidence: FindingEvidence, attempt: Attempt, late: JournaledRequest) -> str:
+    """Say what a late request did to the attempt's transaction, as far as the transaction log shows it."""
+    delivered_ns, answered_ns = late.request.delivered_ns or 0, late.answered_ns
+    if answered_ns is None:
+        return "the broker gave no answer"
+    own = [row for row in evidence.states if row["transactional_id"] == attempt.transactional_id]
+    times_ns = [evidence.t.at_ns(row["update_ms"]) for row in own]
+    states = [
+        str(row["state"])
+        for row, at_ns in zip(own, times_ns, strict=True)
+        if at_ns is not None and at_ns >= delivered_ns - TICK_NS and attempt.lasts_at(at_ns)
+    ]
+    if late.request.api != "EndTxn" or not states or not states[0].startswith("Prepare"):
+        return "the broker accepted it"
+    verb = "aborted" if late.request.asked == "abort" else "committed"
+    rest = f". The rest of {attempt.words} was another transaction for it" if "Ongoing" in states else ""
+    return f"the coordinator {verb} what {attempt.words} had sent until then{rest}"
 
 
 def _retried(evidence: FindingEvidence, late: JournaledRequest) -> Iterator[str]:
@@ -126,7 +162,9 @@ def _retried(evidence: FindingEvidence, late: JournaledRequest) -> Iterator[str]
         if earlier is None or earlier.request.number != late.request.number or answered_ns is None:
             continue
         if answered_ns <= (late.request.delivered_ns or 0):
-            yield f"Its client had sent the same again: {each.name} was answered {each.answer} at {at(answered_ns)}."
+            answer = "succeeded" if each.answer == "NONE" else f"was answered {each.answer}"
+            when = at(each.request.returned_ns or answered_ns)
+            yield f"Its client had got no answer, and had sent the same again: {each.name} {answer} at {when}."
 
 
 def _behind_the_end(evidence: FindingEvidence, attempt: Attempt, late: JournaledRequest) -> FoundCause:
@@ -134,20 +172,14 @@ def _behind_the_end(evidence: FindingEvidence, attempt: Attempt, late: Journaled
     assert request.delivered_ns is not None
     held = seconds((request.delivered_ns - request.seen_ns) / 1e9)
     sentence = (
-        f"{late.title} was {late.action} for {held}, and arrived at {at(request.delivered_ns)}, when its "
-        f"coordinator had decided to end {attempt.words}: {_answered(late)}."
+        f"{late.title} was {late.action} for {held}, and arrived at {at(request.delivered_ns)}, when the "
+        f"coordinator had decided to end {attempt.words}: {_effect(evidence, attempt, late)}."
     )
     stop = (
         "The brokers should have verified that a transaction was open for it (KIP-890, "
         "transaction.partition.verification.enable)."
     )
-    return FoundCause(f"late Produce by {late.rule}", [sentence, stop], _fault_number(evidence, late.rule))
-
-
-def _answered(late: JournaledRequest) -> str:
-    if late.answered_ns is None:
-        return "the broker gave no answer"
-    return "the broker accepted it"
+    return _late_cause(evidence, late, [sentence, stop])
 
 
 def _changed_response(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
@@ -180,48 +212,45 @@ def _epoch(evidence: FindingEvidence, attempt: Attempt, at_ns: int) -> int | Non
 def _unmarked(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
     """The transaction of an attempt was completed, and no marker was written for it to the partition of a record."""
     for attempt in attempts:
-        completed_ns, next_ns = _completion(evidence, attempt)
-        if completed_ns is None or next_ns is None:
+        completion = _completion(evidence, attempt)
+        if completion is None:
             continue
+        prepared_ns, completed_ns, next_ns = completion
         for tp, offset in attempt.records:
             batch = evidence.batch((tp, offset))
             marker_ns = None if batch is None else evidence.t.at_ns(batch["marker_ms"])
             late = marker_ns is None or marker_ns > next_ns + TICK_NS
-            if batch is not None and late and not _has_marker(evidence, attempt, batch, next_ns):
-                return _without_marker(evidence, attempt, tp, completed_ns, marker_ns)
+            if batch is None or not late:
+                continue
+            # A batch that came behind the marker of its transaction lacks none.
+            markers_ns = evidence.markers_ns(tp, batch["producer_id"])
+            if not any(prepared_ns - TICK_NS <= each <= next_ns + TICK_NS for each in markers_ns):
+                cause = _without_marker(evidence, attempt, tp, completed_ns, marker_ns)
+                return replace(cause, unmarked=(tp, completed_ns))
     return None
 
 
-def _has_marker(evidence: FindingEvidence, attempt: Attempt, batch: Row, next_ns: int) -> bool:
-    """Return whether the partition of a batch has a marker for the attempt: then the batch came behind it."""
-    times_ns = evidence.markers_ns(batch["tp"], batch["producer_id"])
-    from_ns = (_asked_ns(attempt) or 0) - TICK_NS
-    return any(from_ns <= marker_ns <= next_ns + TICK_NS for marker_ns in times_ns)
+def _completion(evidence: FindingEvidence, attempt: Attempt) -> tuple[int, int, float] | None:
+    """Return when the attempt's transaction was prepared and completed, and when the next one of its id began.
 
-
-def _asked_ns(attempt: Attempt) -> int | None:
-    """Return when the attempt asked for its end, or if that is not known, when it began.
-
-    A client may begin a transaction before the one before is complete and has its markers.
+    A client may begin a transaction before the one before is complete, so the states before the first `Ongoing` are
+    those of the one before.
     """
-    return attempt.begin_ns if attempt.decided_ns is None else attempt.decided_ns
-
-
-def _completion(evidence: FindingEvidence, attempt: Attempt) -> tuple[int | None, int | None]:
-    """Return when the attempt's transaction was complete, and when the next one of its id began."""
-    completed_ns: int | None = None
-    from_ns = _asked_ns(attempt)
+    begun, prepared_ns, completed_ns = False, None, None
     for row in evidence.states:
-        if row["transactional_id"] != attempt.transactional_id or from_ns is None:
+        at_ns, state = evidence.t.at_ns(row["update_ms"]), str(row["state"])
+        own = row["transactional_id"] == attempt.transactional_id
+        if not own or at_ns is None or attempt.begin_ns is None or at_ns < attempt.begin_ns - TICK_NS:
             continue
-        at_ns = evidence.t.at_ns(row["update_ms"])
-        if at_ns is None or at_ns < from_ns - TICK_NS:
-            continue
-        if completed_ns is not None and row["state"] == "Ongoing":
-            return completed_ns, at_ns
-        if completed_ns is None and str(row["state"]).startswith("Complete"):
+        if state == "Ongoing":
+            if prepared_ns is not None and completed_ns is not None:
+                return prepared_ns, completed_ns, at_ns
+            begun = True
+        elif begun and state.startswith("Prepare"):
+            prepared_ns = at_ns
+        elif begun and state.startswith("Complete"):
             completed_ns = row["at_ns"]  # after the markers, unlike the decision
-    return completed_ns, None
+    return None if prepared_ns is None or completed_ns is None else (prepared_ns, completed_ns, inf)
 
 
 def _without_marker(
@@ -249,14 +278,14 @@ def _without_marker(
             sentences.append(
                 f"At that time, {printable(fault.struck, 200)}: from {at(fault.start_s * 1e9)}{until}."
             )
-            return FoundCause("no marker", sentences, number)
+            return FoundCause("no marker", sentences, number, summary=fault.struck)
     return FoundCause("no marker", sentences)
 
 
 # A process that was paused or died
 
 
-def _faults_of_processes(evidence: FindingEvidence, kind: str) -> Iterator[tuple[int, FaultReport, str, int]]:
+def faults_of_processes(evidence: FindingEvidence, kind: str) -> Iterator[tuple[int, FaultReport, str, int]]:
     """Yield the number, the process and the time of each fault of a kind (`pause`, `kill`) of a process."""
     for number, fault in enumerate(evidence.faults, 1):
         worker = fault.details.get("worker", "")
@@ -265,84 +294,97 @@ def _faults_of_processes(evidence: FindingEvidence, kind: str) -> Iterator[tuple
 
 
 def _zombie(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
-    """A process was paused in an attempt, and continued afterwards."""
-    for number, fault, worker, start_ns in _faults_of_processes(evidence, "pause"):
+    """A process was paused in an attempt and continued it, or did again what another one had done in the pause."""
+    for number, fault, worker, start_ns in faults_of_processes(evidence, "pause"):
+        resumed_ns = None if fault.end_s is None else round(fault.end_s * 1e9)
         for attempt in attempts:
-            if is_process(worker, attempt.process) and attempt.lasts_at(start_ns):
-                others = [other for other in attempts if other.process != attempt.process]
+            others = [other for other in attempts if other.process != attempt.process]
+            in_the_pause = resumed_ns is not None and any(
+                start_ns <= (other.begin_ns or 0) <= resumed_ns <= (attempt.begin_ns or 0) for other in others
+            )
+            if is_process(worker, attempt.process) and (attempt.lasts_at(start_ns) or in_the_pause):
                 sentences = [
-                    _paused(fault, attempt),
-                    *_taken_over(others),
+                    _paused(fault, attempt, "" if in_the_pause else f" in {_which(attempt)}"),
+                    *_taken_over(evidence, others, "Meanwhile"),
                     *_not_stopped(evidence, attempt, others),
                 ]
-                return FoundCause(f"zombie {worker}", sentences, number)
+                return FoundCause(f"zombie {worker}", sentences, number, summary=fault.struck)
     return None
 
 
-def _paused(fault: FaultReport, attempt: Attempt) -> str:
+def _paused(fault: FaultReport, attempt: Attempt, where: str) -> str:
     until = "" if fault.end_s is None else f", and resumed at {at(fault.end_s * 1e9)}"
-    own = f", with the transactional id {attempt.transactional_id}" if attempt.transactional_id else ""
-    return f"{attempt.process} was paused at {at(fault.start_s * 1e9)} in {_which(attempt)}{own}{until}."
+    own = (
+        f", with the transactional id {attempt.transactional_id}"
+        if attempt.transactional_id and where
+        else ""
+    )
+    return f"{attempt.process} was paused at {at(fault.start_s * 1e9)}{where}{own}{until}."
 
 
 def _which(attempt: Attempt) -> str:
     return attempt.name or ("its transaction" if attempt.transactional else "its work")
 
 
-def _taken_over(others: Sequence[Attempt]) -> Iterator[str]:
+def _taken_over(evidence: FindingEvidence, others: Sequence[Attempt], when: str) -> Iterator[str]:
     for other in others[:1]:
-        yield f"Meanwhile {other.process} processed the same input{_when(other)}."
+        times = [at(each) for each in (other.begin_ns, _end_ns(evidence, other)) if each is not None]
+        yield f"{when} {other.process} processed the same input{', from ' if times else ''}{' to '.join(times)}."
 
 
-def _when(attempt: Attempt) -> str:
-    if attempt.begin_ns is None:
-        return ""
-    until = "" if attempt.end_ns is None else f" to {at(attempt.end_ns)}"
-    return f", from {at(attempt.begin_ns)}{until}"
+def _end_ns(evidence: FindingEvidence, attempt: Attempt) -> int | None:
+    """Return the end of an attempt that is drawn: the response, or without journals the coordinator's decision."""
+    return attempt.decided_ns if evidence.timeline.by_logs else attempt.end_ns
 
 
 def _not_stopped(evidence: FindingEvidence, attempt: Attempt, others: Sequence[Attempt]) -> Iterator[str]:
     """Say why neither the producer epoch nor the generation of the group stopped the zombie."""
-    if attempt.end_ns is not None:
-        yield f"Then {attempt.process} went on, and its transaction ended at {at(attempt.end_ns)}."
-    own = attempt.transactional_id
+    own, ended_ns = attempt.transactional_id, _end_ns(evidence, attempt)
+    if ended_ns is not None:
+        how = {Outcome.OK.value: "was committed", Outcome.FAIL.value: "was aborted"}.get(
+            attempt.outcome, "ended"
+        )
+        what = f"its transaction {how}" if own else "its work ended"
+        yield f"Then {attempt.process} went on, and {what} at {at(ended_ns)}."
     if own is None:
         yield "It used no transaction, so nothing could stop its outputs."
         return
     committed = attempt.outcome == Outcome.OK.value
     if committed and others and all(other.transactional_id != own for other in others):
         epoch = f" {attempt.producer[1]}" if attempt.producer else ""
-        ids = join_words(sorted({other.transactional_id for other in others if other.transactional_id}))
+        used = [f"{other.process} used {other.transactional_id or 'none'}" for other in others]
         yield (
-            f"Its producer epoch{epoch} was still valid: an epoch ends when another producer initialises the same "
-            f"transactional id, and {ids or 'the others'} is another one."
+            f"The producer epoch{epoch} of {attempt.process} was still valid, because no other producer had"
+            f" initialised {own}: {join_words(dict.fromkeys(used))}."
         )
     client = evidence.t.metadata.program_clients.get(attempt.process)
     without_generation = None if client is None else client.without_generation
     if without_generation:
         yield (
-            "It sent its offsets without the generation of its consumer. So the group could not see that they came"
-            " from a member that it had removed (KIP-447)."
+            f"{attempt.process} sent its offsets without the generation of its consumer. So the group could not see"
+            " that they came from a member that it had removed (KIP-447)."
         )
     elif without_generation is not None:
-        yield "It sent its offsets with the generation of its consumer."
+        yield f"{attempt.process} sent its offsets with the generation of its consumer."
     elif evidence.timeline.by_logs:
-        yield "Whether it sent its offsets with the generation of its consumer is not known."
+        yield f"Whether {attempt.process} sent its offsets with the generation of its consumer is not known."
 
 
 def _death(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
     """A process was killed in an attempt."""
-    for number, fault, worker, start_ns in _faults_of_processes(evidence, "kill"):
+    for number, fault, worker, start_ns in faults_of_processes(evidence, "kill"):
         for attempt in attempts:
             if is_process(worker, attempt.process) and (
                 attempt.lasts_at(start_ns) or _just_before(attempt, start_ns)
             ):
-                when = "in" if attempt.lasts_at(start_ns) else "right after"
+                ended_ns = start_ns if attempt.end_ns is None else attempt.end_ns
+                when = "in" if attempt.lasts_at(start_ns) else f"{seconds((start_ns - ended_ns) / 1e9)} after"
+                others = [other for other in attempts if other.process != attempt.process]
                 sentences: list[str] = [
                     f"{attempt.process} was killed at {at(fault.start_s * 1e9)}, {when} {_which(attempt)}.",
-                    *_taken_over([other for other in attempts if other.process != attempt.process]),
+                    *_taken_over(evidence, others, "Then"),
                 ]
-                return FoundCause(f"death of {worker}", sentences, number)
+                return FoundCause(f"death of {worker}", sentences, number, summary=fault.struck)
     return None
 
 

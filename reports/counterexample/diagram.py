@@ -1,7 +1,7 @@
 """The counter-example as a sequence of messages between processes, coordinators, partitions and readers."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from functools import cached_property
 
@@ -9,8 +9,9 @@ from harness.model.vocabulary import Outcome
 from harness.record.protocol_journal import JournaledRequest, ProtocolJournal
 from harness.results.example import Example, PassingCommit
 from harness.results.verdict import FaultReport
-from harness.results.wording import printable
-from reports.counterexample.attempts import TICK_NS, Attempt
+from harness.results.wording import error_code, printable
+from reports.counterexample.attempts import TICK_NS, Attempt, changed_requests, is_process
+from reports.counterexample.cause import FoundCause, faults_of_processes
 from reports.counterexample.evidence import OFFSETS, FindingEvidence, Position
 from reports.run_tables import Row, spans
 
@@ -18,6 +19,9 @@ MOST_MESSAGES = 36
 MARGIN_NS = 1_000_000_000
 """Faults and requests are shown if they were under way at most this long before or after the attempts."""
 PROXY = "protocol proxy"
+SUCCESS = "success"
+HEALED = {"pause": "resumed", "kill": "restarted"}
+"""By the first word of a fault of a process: what its end is for the process."""
 OFFSET_COMMITS = ("TxnOffsetCommit", "OffsetCommit")
 
 
@@ -73,6 +77,7 @@ class Message:
     receiver: str
     text: str
     kind: Kind
+    bad: bool = False  # it should not have happened
 
     def __str__(self) -> str:
         """Return it in words: `shop-1.0 -> invoices/1: record @36`."""
@@ -92,16 +97,20 @@ class Diagram:
     left_out: int = 0  # messages
 
 
-def draw_diagram(evidence: FindingEvidence, example: Example, attempts: Sequence[Attempt]) -> Diagram:
+def draw_diagram(
+    evidence: FindingEvidence, example: Example, attempts: Sequence[Attempt], cause: FoundCause
+) -> Diagram:
     """Return the diagram of an example. It has no messages if nothing is known about its records."""
-    return _Maker(evidence, example, attempts).diagram()
+    return _Maker(evidence, example, attempts, cause).diagram()
 
 
 class _Maker:
     """Makes the diagram of one example."""
 
-    def __init__(self, evidence: FindingEvidence, example: Example, attempts: Sequence[Attempt]) -> None:
-        self._evidence, self._example, self._attempts = evidence, example, attempts
+    def __init__(
+        self, evidence: FindingEvidence, example: Example, attempts: Sequence[Attempt], cause: FoundCause
+    ) -> None:
+        self._evidence, self._example, self._attempts, self._cause = evidence, example, attempts, cause
         self._t = evidence.t
         self._ranks: dict[str, Rank] = {}
         times = [at for attempt in attempts for at in (attempt.begin_ns, attempt.end_ns) if at is not None]
@@ -113,13 +122,26 @@ class _Maker:
             return Diagram((), ())
         messages += [*self._passing_commits(), *self._requests(), *self._retry_messages()]
         messages += [*self._assignments(), *self._reads(), *self._faults()]
-        ordered = _in_order(dict.fromkeys(messages))
+        ordered = self._with_second_commit(_in_order(dict.fromkeys(messages)))
         kept = _most_informative(ordered)
         used = {name for message in kept for name in (message.sender, message.receiver)} - {EVERYBODY}
         participants = [Participant(name, rank) for name, rank in self._ranks.items() if name in used]
         first = {name: n for n, name in enumerate(self._ranks)}
         participants.sort(key=lambda each: (each.rank, first[each.name]))
         return Diagram(participants, kept, len(ordered) - len(kept))
+
+    def _with_second_commit(self, messages: list[Message]) -> list[Message]:
+        """Mark the last commit as bad if several attempts committed the same input."""
+        inputs: list[Position] = []
+        for attempt in self._attempts:
+            batches = [self._evidence.batch(position) for position in attempt.records]
+            if any(b is None or not b["transactional"] or b["marker"] == "commit" for b in batches):
+                inputs += attempt.inputs
+        commits = [n for n, message in enumerate(messages) if message.text.startswith("commit marker")]
+        commits = commits or [n for n, message in enumerate(messages) if message.kind is Kind.RECORD]
+        if len(inputs) > len(set(inputs)) and commits:
+            messages[commits[-1]] = replace(messages[commits[-1]], bad=True)
+        return messages
 
     def _who(self, name: str, rank: Rank) -> str:
         self._ranks.setdefault(name, rank)
@@ -128,8 +150,10 @@ class _Maker:
     def _coordinator(self, transactional_id: str) -> str:
         return self._who(f"coordinator of {transactional_id}", Rank.COORDINATOR)
 
-    def _message(self, at_ns: int | None, sender: str, receiver: str, text: str, kind: Kind) -> Message:
-        return Message(at_ns, sender, receiver, printable(text, 90), kind)
+    def _message(
+        self, at_ns: int | None, sender: str, receiver: str, text: str, kind: Kind, *, bad: bool = False
+    ) -> Message:
+        return Message(at_ns, sender, receiver, printable(text, 90), kind, bad)
 
     # One attempt
 
@@ -145,17 +169,12 @@ class _Maker:
         yield from self._written(attempt, process)
         commits = list(self._offset_commits(attempt))
         for row in commits:
-            group = self._who(f"group {row['group']}", Rank.GROUP)
-            how = "" if row["transactional"] else ", outside any transaction"
-            text = f"offset {row['committed']} of {self._t.name(row['tp'])}{how}"
-            at_ns = self._t.at_ns(row["timestamp_ms"])
-            sender = group if self._by_late_request(at_ns) else process
-            yield self._message(at_ns, sender, group, text, Kind.OFFSETS)
+            yield self._offsets(row, process, bad=attempt.transactional and not row["transactional"])
         if attempt.transactional_id is not None:
             yield from self._ended(attempt, process)
             yield from self._markers(attempt, commits)
         elif attempt.outcome and attempt.end_ns is not None:
-            yield self._message(attempt.end_ns, process, process, _outcome(attempt), Kind.END)
+            yield self._message(attempt.end_ns, process, process, f"ends: {_outcome(attempt)}", Kind.END)
 
     def _written(self, attempt: Attempt, process: str) -> Iterator[Message]:
         """Yield the records. One whose Produce request a rule changed comes to the protocol proxy first."""
@@ -218,33 +237,48 @@ class _Maker:
             yield self._message(request.client_gone_ns, proxy, process, "connection ended", Kind.REQUEST)
         if request.delivered_ns is not None:
             late = "late: " if acts and request.delivered_ns > acts[0].at_ns else ""
-            yield self._message(request.delivered_ns, proxy, target, f"{late}{changed.name}", Kind.REQUEST)
+            text, bad = f"{late}{changed.name}", request.number == self._cause.late
+            yield self._message(request.delivered_ns, proxy, target, text, Kind.REQUEST, bad=bad)
         answered_ns, returned_ns = request.answered_ns, request.returned_ns
         if answered_ns is not None and (returned_ns is None or any(a.at_ns >= answered_ns for a in acts)):
             gone = "; the client is gone" if changed.lost_client else ""
-            answer = ", ".join(request.broker_errors or request.errors) or "NONE"
+            answer = ", ".join(request.broker_errors or request.errors) or SUCCESS
             yield self._message(answered_ns, target, proxy, f"{answer}{gone}", Kind.REQUEST)
             answered_ns = None
         if returned_ns is not None:
             origin = proxy if answered_ns is None else target
-            yield self._message(returned_ns, origin, process, changed.answer or "NONE", Kind.REQUEST)
+            yield self._message(returned_ns, origin, process, _answer(changed), Kind.REQUEST)
 
     def _offset_commits(self, attempt: Attempt) -> Iterator[Row]:
         """Yield the offsets of the finding's input partitions that the attempt committed."""
         for row in self._evidence.offset_commits(self._evidence.offset_partitions(self._example)):
             by_producer = attempt.producer is not None and row["producer_id"] == attempt.producer[0]
-            by_name = attempt.op is not None and row["op"] == attempt.op
-            if by_name or (by_producer and attempt.lasts_at(self._t.at_ns(row["timestamp_ms"]))):
+            named = attempt.op is not None and row["op"] is not None
+            meanwhile = by_producer and attempt.lasts_at(self._t.at_ns(row["timestamp_ms"]))
+            if row["op"] == attempt.op if named else meanwhile:
                 yield row
 
-    def _by_late_request(self, at_ns: int | None) -> bool:
-        """Return whether the offsets that were stored at a time are those of a request that the proxy had kept."""
-        return at_ns is not None and any(
-            each.request.api in OFFSET_COMMITS
-            and each.reason
-            and (each.request.delivered_ns or 0) - TICK_NS <= at_ns <= (each.answered_ns or at_ns) + TICK_NS
-            for each in self._changed([attempt.transactional_id for attempt in self._attempts])
-        )
+    def _offsets(self, row: Row, sender: str | None, *, bad: bool) -> Message:
+        """Return the message of an offset commit. It is a note at the group if the request of it is drawn, too."""
+        group = self._who(f"group {row['group']}", Rank.GROUP)
+        how = "" if row["transactional"] else ", outside any transaction"
+        text = f"offset {row['committed']} of {self._t.name(row['tp'])}{how}"
+        at_ns = self._t.at_ns(row["timestamp_ms"])
+        request = None if at_ns is None else self._request_of_offsets(at_ns)
+        if request is not None or sender is None:
+            bad = bad or (request is not None and request.request.number == self._cause.late)
+            return self._message(at_ns, group, group, f"stores {text}", Kind.OFFSETS, bad=bad)
+        return self._message(at_ns, sender, group, text, Kind.OFFSETS, bad=bad)
+
+    def _request_of_offsets(self, at_ns: int) -> JournaledRequest | None:
+        """Return the request that stored offsets at a time, if it is drawn: one that the proxy had kept, or a retry."""
+        changed = self._changed([attempt.transactional_id for attempt in self._attempts])
+        retries = [each for each in self._protocol.passed if each.request.number in self._shown_retries]
+        for each in [*(each for each in changed if each.reason), *retries]:
+            first_ns, last_ns = each.request.delivered_ns or 0, each.answered_ns or at_ns
+            if each.request.api in OFFSET_COMMITS and first_ns - TICK_NS <= at_ns <= last_ns + TICK_NS:
+                return each
+        return None
 
     def _passing_commits(self) -> Iterator[Message]:
         """Yield the offset commits by which groups went past the inputs, if no attempt made them."""
@@ -257,10 +291,8 @@ class _Maker:
         positions = set(self._evidence.positions(passing)) - own
         for row in self._evidence.offset_commits(self._evidence.offset_partitions(self._example)):
             if (row["log_tp"], row["log_offset"]) in positions:
-                group = self._who(f"group {row['group']}", Rank.GROUP)
-                how = "" if row["transactional"] else ", outside any transaction"
-                text = f"offset {row['committed']} of {self._t.name(row['tp'])}{how}"
-                yield self._message(self._t.at_ns(row["timestamp_ms"]), group, group, text, Kind.OFFSETS)
+                in_transactions = any(attempt.transactional for attempt in self._attempts)
+                yield self._offsets(row, None, bad=in_transactions and not row["transactional"])
 
     def _ended(self, attempt: Attempt, process: str) -> Iterator[Message]:
         """Yield the request to end the transaction, what the coordinator decided, and its response."""
@@ -269,7 +301,12 @@ class _Maker:
         by_journals = not self._evidence.timeline.by_logs
         requests = list(self._end_requests(attempt, process, coordinator))
         yield from requests
-        if by_journals and attempt.decided_ns is not None and not requests:
+        at_the_proxy = any(
+            each.request.api == "EndTxn" and attempt.lasts_at(each.request.seen_ns)
+            for each in self._changed([attempt.transactional_id])
+            if attempt.decided_ns is not None and each.request.seen_ns >= attempt.decided_ns
+        )
+        if by_journals and attempt.decided_ns is not None and not requests and not at_the_proxy:
             text = attempt.asked or "commit"
             yield self._message(attempt.decided_ns, process, coordinator, f"EndTxn({text})", Kind.COMMIT)
         states = [row for row in self._evidence.states if row["transactional_id"] == attempt.transactional_id]
@@ -287,11 +324,16 @@ class _Maker:
             if is_decision or by_retry:
                 text = f"{state}, producer {row['producer_id']} epoch {row['epoch']}"
                 yield self._message(at_ns, coordinator, coordinator, text, Kind.STATE)
-        if by_journals:
-            if attempt.end_ns is None:
-                yield self._message(None, process, process, "gets no response, and ends", Kind.END)
-            else:
-                yield self._message(attempt.end_ns, coordinator, process, _outcome(attempt), Kind.END)
+        killed = any(
+            is_process(worker, attempt.process) and attempt.lasts_at(at_ns)
+            for _, _, worker, at_ns in faults_of_processes(self._evidence, "kill")
+        )
+        if by_journals and attempt.end_ns is None and not killed:
+            yield self._message(None, process, process, "gets no response, and ends", Kind.END)
+        elif by_journals and attempt.end_ns is not None and (attempt.error or not at_the_proxy):
+            # An error before the request to end the transaction is not the coordinator's.
+            sender = process if attempt.error and attempt.decided_ns is None else coordinator
+            yield self._message(attempt.end_ns, sender, process, _outcome(attempt), Kind.END)
 
     def _end_requests(self, attempt: Attempt, process: str, coordinator: str) -> Iterator[Message]:
         """Yield the EndTxn requests of the attempt that no rule changed, and their responses if no journal has them."""
@@ -306,9 +348,7 @@ class _Maker:
                 continue
             yield self._message(request.seen_ns, process, coordinator, each.name, Kind.COMMIT)
             if self._evidence.timeline.by_logs and request.returned_ns is not None:
-                yield self._message(
-                    request.returned_ns, coordinator, process, each.answer or "NONE", Kind.END
-                )
+                yield self._message(request.returned_ns, coordinator, process, _answer(each), Kind.END)
 
     def _retried_ns(self, transactional_id: str) -> list[int]:
         """Return when the retries of changed EndTxn requests of this id were delivered."""
@@ -342,12 +382,20 @@ class _Maker:
                 partition = self._who(f"group {commits[0]['group']}", Rank.GROUP)
             else:
                 partition = self._who(self._t.name(tp), Rank.OUTPUT)
+            unmarked, completed_ns = self._cause.unmarked or (None, None)
+            if unmarked == tp:
+                text = "the marker is missing"
+                yield self._message(completed_ns, partition, partition, text, Kind.OPEN, bad=True)
             if batch["marker"] is None:
                 text = f"no marker above @{offset}: open at the end"
-                yield self._message(None, partition, partition, text, Kind.OPEN)
+                yield self._message(None, partition, partition, text, Kind.OPEN, bad=True)
                 continue
-            text = f"{batch['marker']} marker @{batch['marker_offset']}"
-            yield self._message(self._t.at_ns(batch["marker_ms"]), coordinator, partition, text, Kind.MARKER)
+            whose = " of a later transaction" if unmarked == tp else ""
+            text = f"{batch['marker']} marker @{batch['marker_offset']}{whose}"
+            contrary = {Outcome.OK.value: "abort", Outcome.FAIL.value: "commit"}.get(attempt.outcome)
+            bad = unmarked == tp or batch["marker"] == contrary
+            at_ns = self._t.at_ns(batch["marker_ms"])
+            yield self._message(at_ns, coordinator, partition, text, Kind.MARKER, bad=bad)
 
     # What happened meanwhile
 
@@ -358,11 +406,15 @@ class _Maker:
             if request.api == "Produce":  # it is shown with the records that it has
                 continue
             own_id = next(iter(request.transactional_ids), "")
-            sender, proxy = self._sender(own_id), self._who(PROXY, Rank.PROXY)
+            sender, proxy = self._sender(own_id, request.seen_ns), self._who(PROXY, Rank.PROXY)
             yield self._message(request.seen_ns, sender, proxy, each.name, Kind.REQUEST)
             yield from self._passed(each, sender, self._target(each, own_id))
 
-    def _sender(self, transactional_id: str) -> str:
+    def _sender(self, transactional_id: str, at_ns: int) -> str:
+        """Return the process that used a transactional id at a time."""
+        operation = self._evidence.operation_at(transactional_id, at_ns)
+        if operation is not None and operation["journal"]:
+            return self._who(operation["journal"], Rank.PROCESS)
         used = (a.process for a in self._attempts if a.transactional_id == transactional_id)
         return self._who(next(used, transactional_id), Rank.PROCESS)
 
@@ -373,12 +425,12 @@ class _Maker:
             if request.number not in self._shown_retries:
                 continue
             own_id = next(iter(request.transactional_ids), "")
-            sender, target = self._sender(own_id), self._target(each, own_id)
+            sender, target = self._sender(own_id, request.seen_ns), self._target(each, own_id)
             earlier = self._retries[request.number].request
             other = ", on another connection" if earlier.connection != request.connection else ""
             yield self._message(request.seen_ns, sender, target, f"retry: {each.name}{other}", Kind.REQUEST)
             if request.returned_ns is not None:
-                yield self._message(request.returned_ns, target, sender, each.answer or "NONE", Kind.REQUEST)
+                yield self._message(request.returned_ns, target, sender, _answer(each), Kind.REQUEST)
 
     @cached_property
     def _protocol(self) -> ProtocolJournal:
@@ -406,12 +458,14 @@ class _Maker:
         return self._coordinator(own_id)
 
     def _assignments(self) -> Iterator[Message]:
-        """Yield the moves of the finding's input partitions between processes."""
+        """Yield the moves of the finding's input partitions to and from the processes of the attempts."""
+        processes = {attempt.process for attempt in self._attempts}
         tps = {tp for attempt in self._attempts for tp, _ in attempt.inputs}
         if not tps or not self._t.exists("assignments"):
             return
         for row in self._t.rows("assignments", tp=tps):
-            if not self._from_ns - MARGIN_NS <= row["time_ns"] <= self._to_ns + MARGIN_NS:
+            meanwhile = self._from_ns - MARGIN_NS <= row["time_ns"] <= self._to_ns + MARGIN_NS
+            if not meanwhile or row["journal"] not in processes:
                 continue
             process = self._who(row["journal"], Rank.PROCESS)
             group = self._who(f"group {row['group']}", Rank.GROUP)
@@ -440,7 +494,8 @@ class _Maker:
             read.setdefault((tp, readers.get(row["op"], "reader"), row["return_ns"]), []).append(offset)
         for (tp, name, at_ns), received in read.items():
             partition, receiver = self._who(self._t.name(tp), Rank.OUTPUT), self._who(name, Rank.READER)
-            yield self._message(at_ns, partition, receiver, _records(received), Kind.READ)
+            bad = any(self._is_dirty(first[tp, offset]) for offset in received)
+            yield self._message(at_ns, partition, receiver, _records(received), Kind.READ, bad=bad)
         unread: dict[int, list[int]] = {}
         for tp, offset in dict.fromkeys(positions):
             if (tp, offset) not in first:
@@ -448,15 +503,27 @@ class _Maker:
         for tp, offsets_of_tp in unread.items():
             yield from self._unread(tp, offsets_of_tp)
 
+    def _is_dirty(self, poll: Row) -> bool:
+        """Return whether a consumer that is promised read committed got a record before, or without, a commit."""
+        batch = self._evidence.batch((poll["tp"], poll["offset"]))
+        if batch is None or not batch["transactional"] or poll["promised"] != "read_committed":
+            return False
+        marker_ns = self._t.at_ns(batch["marker_ms"])
+        return batch["marker"] != "commit" or marker_ns is None or poll["return_ns"] < marker_ns
+
     def _unread(self, tp: int, offsets: Sequence[int]) -> Iterator[Message]:
         """Yield the final readers that read past records and did not receive them."""
         partition = self._who(self._t.name(tp), Rank.OUTPUT)
+        failed = {each for a in self._attempts if a.outcome == Outcome.FAIL.value for each in a.records}
+        bad = any((tp, offset) not in failed for offset in offsets)
         for end in self._t.rows("ends", tp=[tp], role=["final"], isolation=["read_committed"]):
             passed = [offset for offset in offsets if offset < end["next"]]
             if passed:
                 receiver = self._who(end["journal"], Rank.READER)
                 text = f"reads on to @{end['next']}, without @{spans(passed)}"
-                yield self._message(None, partition, receiver, text, Kind.UNREAD)
+                polls = self._t.rows("ops", journal=[end["journal"]])
+                at_ns = max((row["return_ns"] for row in polls if row["return_ns"] is not None), default=None)
+                yield self._message(at_ns, partition, receiver, text, Kind.UNREAD, bad=bad)
 
     def _faults(self) -> Iterator[Message]:
         """Yield the faults during the attempts."""
@@ -474,39 +541,22 @@ class _Maker:
             target = self._target_of(fault)
             if target == EVERYBODY and worker:
                 continue  # a process that has no part in the finding
-            yield self._message(start_ns, target, target, fault.struck, Kind.FAULT)
+            struck, over = fault.struck, f"{fault.fault} is over"
+            if target != EVERYBODY:  # its lifeline names it
+                struck = struck.removeprefix(f"worker {worker} ").removeprefix(f"instance {worker} ")
+                struck = struck.partition(" until ")[0]
+                over = HEALED.get(fault.fault.partition("-")[0], over)
+            yield self._message(start_ns, target, target, struck, Kind.FAULT)
             if end_ns is not None and end_ns <= self._to_ns + MARGIN_NS:
-                yield self._message(end_ns, target, target, f"{fault.fault} is over", Kind.HEAL)
+                yield self._message(end_ns, target, target, over, Kind.HEAL)
 
     def _target_of(self, fault: FaultReport) -> str:
         worker = fault.details.get("worker", "")
         return next((name for name in self._ranks if name and is_process(worker, name)), EVERYBODY)
 
 
-def changed_requests(
-    evidence: FindingEvidence, ids: Sequence[str], attempts: Sequence[Attempt]
-) -> list[JournaledRequest]:
-    """Return the requests of these transactional ids that a rule changed, and that were sent, delivered or answered
-    during one of the attempts.
-    """
-    return [
-        each
-        for each in evidence.protocol.under_way(ids)
-        if any(
-            attempt.lasts_at(at_ns)
-            for attempt in attempts
-            for at_ns in (each.request.seen_ns, each.request.delivered_ns, each.answered_ns)
-        )
-    ]
-
-
 def _records(offsets: Sequence[int]) -> str:
     return f"record{'s' * (len(offsets) > 1)} @{spans(offsets)}"
-
-
-def is_process(journal: str, name: str) -> bool:
-    """Return whether a name is that of a process (`bill-3.0`), or of its worker (`bill-3`)."""
-    return journal != "" and name in (journal, journal.rpartition(".")[0])
 
 
 def _is_rule(fault: FaultReport, evidence: FindingEvidence) -> bool:
@@ -516,12 +566,16 @@ def _is_rule(fault: FaultReport, evidence: FindingEvidence) -> bool:
 
 def _outcome(attempt: Attempt) -> str:
     words = {
-        Outcome.OK.value: "success",
+        Outcome.OK.value: SUCCESS,
         Outcome.FAIL.value: "failure",
         Outcome.INFO.value: "outcome unknown",
     }
-    error = f": {attempt.error}" if attempt.error else ""
+    error = f": {error_code(attempt.error)}" if attempt.error else ""
     return f"{words.get(attempt.outcome, attempt.outcome)}{error}"
+
+
+def _answer(request: JournaledRequest) -> str:
+    return request.answer.replace("NONE", SUCCESS) or SUCCESS
 
 
 def _in_order(messages: Iterable[Message]) -> list[Message]:

@@ -1,12 +1,14 @@
 """The rows of a run's tables that its findings need, read once for all findings."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.common.errors import UnreadableInput
 from harness.record.protocol_journal import ProtocolJournal
 from harness.results.example import Example, Part
 from harness.results.verdict import FaultReport
@@ -37,6 +39,7 @@ class FindingEvidence:
         self.t, self.timeline, self.faults, self.protocol = t, timeline, faults, protocol
         self._examples = list(examples)
         self._requests: dict[frozenset[str], ProtocolJournal] = {}
+        self._operations_by_id: dict[str, list[dict[str, Any]]] = {}
 
     def records(self, example: Example) -> list[Position]:
         """Return the positions of the first records of an example."""
@@ -89,8 +92,10 @@ class FindingEvidence:
         """Return all requests of these ids that went through the protocol proxy, also those that no rule changed."""
         key = frozenset(transactional_ids)
         if key not in self._requests:
-            self._requests[key] = self.t.protocol_of(key)
-        return self._requests[key]
+            # The report says once that the journal cannot be read. The rest of the evidence is still told.
+            with suppress(UnreadableInput):
+                self._requests[key] = self.t.protocol_of(key)
+        return self._requests.setdefault(key, ProtocolJournal())
 
     @cached_property
     def ids_by_producer(self) -> Mapping[int, str]:
@@ -121,6 +126,18 @@ class FindingEvidence:
         table = self.timeline.transactions
         own = table.filter(pc.fill_null(pc.equal(table["transactional_id"], transactional_id), False))
         return list(own.sort_by("begin_ns").to_pylist())
+
+    def operations_of(self, transactional_id: str) -> list[dict[str, Any]]:
+        """Return the operations of a transactional id in the order of their calls, from the journals."""
+        if transactional_id not in self._operations_by_id:
+            rows = self.t.rows("ops", transactional_id=[transactional_id])
+            self._operations_by_id[transactional_id] = sorted(rows, key=lambda row: row["call_ns"])
+        return self._operations_by_id[transactional_id]
+
+    def operation_at(self, transactional_id: str, at_ns: int) -> Row | None:
+        """Return the last operation of a transactional id that was called before a time, from the journals."""
+        earlier = [row for row in self.operations_of(transactional_id) if row["call_ns"] <= at_ns]
+        return earlier[-1] if earlier else None
 
     def operations(self, names: Collection[str]) -> dict[str, dict[str, Any]]:
         """Return the operations with these names, from the journals."""

@@ -27,15 +27,16 @@ class StoryFinding:
     attempts: Sequence[Attempt]
     cause: FoundCause
     root: bool  # its anomaly is no consequence of another one
+    rank: int  # of its anomaly, in the order of the report
 
     @property
-    def order(self) -> tuple[int, bool, bool, int, int]:
+    def order(self) -> tuple[int, bool, bool, int, int, int]:
         """The first finding in this order is drawn: two processes meet in it, it has records, and its parts are few."""
         processes = len({attempt.process for attempt in self.attempts})
         parts = len(self.attempts) + sum(len(a.records) + len(a.inputs) for a in self.attempts)
         without_records = not any(attempt.records for attempt in self.attempts)
         stored = sum(1 for _ in self.example.parts())
-        return -min(processes, 2), without_records, not self.root, parts, stored
+        return -min(processes, 2), without_records, not self.root, self.rank, parts, stored
 
 
 @dataclass
@@ -65,8 +66,8 @@ def tell(
     evidence = FindingEvidence(t, timeline, examples, faults, protocol)
     names = {name for name, _ in bad}
     all_findings = [
-        _finding(evidence, name, number, example, root=findings.because not in names)
-        for name, findings in bad
+        _finding(evidence, name, number, example, root=findings.because not in names, rank=rank)
+        for rank, (name, findings) in enumerate(bad)
         for number, example in enumerate(findings.examples[:MOST_EXAMPLES], 1)
     ]
     by_cause: dict[str, list[StoryFinding]] = {}
@@ -77,7 +78,7 @@ def tell(
     stories = []
     for findings_of_cause in by_cause.values():
         shown = min(findings_of_cause, key=lambda each: each.order)
-        diagram = draw_diagram(evidence, shown.example, shown.attempts)
+        diagram = draw_diagram(evidence, shown.example, shown.attempts, shown.cause)
         story = Story(shown.cause, shown, diagram)
         for each in findings_of_cause:
             story.counts[each.anomaly] = story.counts.get(each.anomaly, 0) + 1
@@ -87,10 +88,11 @@ def tell(
 
 
 def _finding(
-    evidence: FindingEvidence, anomaly: str, number: int, example: Example, *, root: bool
+    evidence: FindingEvidence, anomaly: str, number: int, example: Example, *, root: bool, rank: int
 ) -> StoryFinding:
     attempts = attempts_of(evidence, example)
-    return StoryFinding(anomaly, number, example, attempts, find_cause(evidence, example, attempts), root)
+    cause = find_cause(evidence, example, attempts)
+    return StoryFinding(anomaly, number, example, attempts, cause, root, rank)
 
 
 def _cause_of_its_attempts(finding: StoryFinding, others: Iterable[StoryFinding]) -> FoundCause:

@@ -36,13 +36,13 @@ from reports.charts import gantt, over_time
 from reports.findings_text import describe_indeterminate
 from reports.html import excerpts, folder
 from reports.html.findings import ReportAnomaly, examples, report_anomalies
-from reports.html.stories import report_stories
+from reports.html.stories import ReportStory, report_stories
 from reports.html.template import WIDTHS, Drawings, policy, template
 from reports.junit import junit
 from reports.liveness_text import describe_recovery, recovery_details
 from reports.run_tables import MOST_CHANGED_REQUESTS, RunTables
 from reports.settings import flatten, setting_text
-from reports.summary import causes_first
+from reports.summary import causes_first, describe_invalid
 from reports.timeline.load import load
 from reports.timeline.series import Series, by_second, into_buckets
 from reports.trace.commands import folder_argument
@@ -99,6 +99,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     scripts = [(_HERE / name).read_text() for name in SCRIPTS]
     return template("report.html", _filters(tables.wall_ms_at_zero)).render(
         verdict=verdict,
+        summary=_summary(verdict, stories),
         word={True: "valid", False: "invalid", "unknown": "unknown"}[verdict.valid.json],
         policy=policy(styles, scripts),
         styles=[Markup(style) for style in styles],
@@ -249,6 +250,12 @@ def _read_protocol(tables: RunTables) -> tuple[ProtocolJournal, list[str]]:
         return ProtocolJournal(), [words.printable(str(error), 300)]
     lines = f"{words.plural(protocol.damaged, 'line')} of {JOURNAL} cannot be read"
     return protocol, [lines] if protocol.damaged else []
+
+
+def _summary(verdict: Verdict, stories: Sequence[ReportStory]) -> str:
+    """Return the summary of the verdict. If causes are known, they replace the last faults before the findings."""
+    causes = [story.summary for story in stories if story.summary]
+    return describe_invalid(verdict.anomalies, causes) if causes else verdict.summary
 
 
 def _end_s(contents: folder.RunFiles) -> float:

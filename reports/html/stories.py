@@ -34,6 +34,7 @@ class ReportStory:
 
     sentence: str
     cause: Sequence[str]
+    summary: str  # what came before the findings, if their cause is known
     counted: str
     ident: str  # the anchor of the finding that is drawn
     drawing: Markup | None
@@ -61,6 +62,7 @@ def _report_story(n: int, story: Story, anomalies: Mapping[str, AnomalyFindings]
     return ReportStory(
         example_sentences(shown.anomaly, anomalies[shown.anomaly])[shown.number - 1],
         story.cause.sentences,
+        printable(story.cause.summary, 200),
         _counted(story, anomalies),
         f"{ident_of(shown.anomaly)}-{shown.number}",
         sequence(f"story-{n}", WIDTHS[0], story.diagram),
@@ -82,7 +84,8 @@ def _counted(story: Story, anomalies: Mapping[str, AnomalyFindings]) -> str:
             parts.append(f"{number(findings.count)} {label} (all {number(shown)} that are shown)")
         else:
             parts.append(f"{number(count)} of the {number(shown)} {label} that are shown")
-    return f"Findings with this cause: {join_words(parts, 8)}."
+    which = "with this cause" if story.cause.known else "told here together"
+    return f"Findings {which}: {join_words(parts, 8)}."
 
 
 def _listed(messages: Sequence[Message]) -> Iterator[ListedMessage]:

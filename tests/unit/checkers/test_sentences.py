@@ -64,7 +64,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
         ),
         (
             {"record": X, "reader": T7, "early_ms": 41.5},
-            "payments-1.0:7 read x=1 at invoices/3 offset 17 41.5 ms before its marker was written",
+            "payments-1.0:7 read x=1 at invoices/3 offset 17, 41.5 ms before its marker was written",
         ),
     ],
     "torn-transaction": [
@@ -97,6 +97,15 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
         (
             {"operation": T3, "told": "it had not happened", "records": [X], "offsets": []},
             "x=1 at invoices/3 offset 17 of shop-2.0:3 is committed, but its worker asked for an abort",
+        ),
+        (
+            {
+                "operation": T7
+                | {"asked": "commit", "error": "UNKNOWN_MEMBER_ID (abortable): Failed to commit"},
+                "told": "it had not happened",
+                "records": [X],
+            },
+            "x=1 at invoices/3 offset 17 of payments-1.0:7 is committed, but its worker got the answer that the commit had failed (UNKNOWN_MEMBER_ID)",
         ),
         (
             {
@@ -207,7 +216,15 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
         (
             {"record": X, "last_offset": 19, "producer_id": 4001, "epoch": 2, "transactional_id": "shop-2"},
             "x=1 at invoices/3 offset 17, written by shop-2 (producer 4001, epoch 2), is still open, and read-committed consumers stop before it",
-        )
+        ),
+        (
+            {
+                "record": {"topic": "__consumer_offsets", "partition": 5, "offset": 14},
+                "producer_id": 1,
+                "epoch": 0,
+            },
+            "the record at __consumer_offsets/5 offset 14, written by producer 1, epoch 0, is still open, and OffsetFetch answers UNSTABLE_OFFSET_COMMIT for its partitions",
+        ),
     ],
     "epoch-regression": [
         (

@@ -2,7 +2,16 @@ import math
 
 import pytest
 
-from harness.results.wording import duration, join_words, milliseconds, number, plural, printable, size
+from harness.results.wording import (
+    duration,
+    error_code,
+    join_words,
+    milliseconds,
+    number,
+    plural,
+    printable,
+    size,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +39,16 @@ def test_a_long_text_is_shortened_to_its_two_ends() -> None:
     assert len(shown) < 100
     assert shown.endswith("end")
     assert "999,953 characters left out" in shown
+
+
+def test_a_cut_is_never_longer_than_what_it_cuts() -> None:
+    text = "billing-kafkajs-1 (transaction log, offset 19)"
+    assert printable(text, 40) == text
+
+
+def test_the_code_of_an_error_is_its_start() -> None:
+    assert error_code("UNKNOWN_MEMBER_ID (abortable): Failed to commit: x") == "UNKNOWN_MEMBER_ID"
+    assert error_code("TimeoutException: no answer") == "TimeoutException"
 
 
 def test_numbers_have_separators_and_units() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.protocol.journal import ProxyJournal
-from harness.record.protocol_journal import JOURNAL, RequestRecord
+from harness.record.protocol_journal import JOURNAL, ProtocolJournal, RequestRecord
 from harness.results.example import Example
 from harness.results.run_metadata import ProgramClient, RunMetadata
 from harness.results.verdict import AnomalyFindings, FaultReport
@@ -71,6 +71,11 @@ def messages(story: Story) -> list[str]:
     return [str(message) for message in story.diagram.messages]
 
 
+def bad(story: Story) -> list[str]:
+    """Return the messages that a correct run does not have."""
+    return [str(message) for message in story.diagram.messages if message.bad]
+
+
 def twice() -> tuple[History, dict[str, Any]]:
     """Two workers process one input, and both commit."""
     history = History()
@@ -128,8 +133,9 @@ def test_the_cause_of_a_zombie_names_the_process_and_what_did_not_stop_it(tmp_pa
         == "w was paused at 0.004 s in w:0, with the transactional id id-1, and resumed at 0.020 s."
     )
     assert story.cause.sentences[1].startswith("Meanwhile v processed the same input")
-    assert any("id-2 is another one" in sentence for sentence in story.cause.sentences)
-    assert "w: worker w was paused and replaced" in messages(story)
+    assert any("v used id-2." in sentence for sentence in story.cause.sentences)
+    assert "w: was paused and replaced" in messages(story) and "w: resumed" in messages(story)
+    assert story.cause.summary == "worker w was paused and replaced"
 
 
 @pytest.mark.parametrize(
@@ -174,7 +180,7 @@ def test_without_a_protocol_proxy_the_generation_is_not_known(tmp_path: Path) ->
     assert messages(story)[0] == "a/0 -> bill-3: input @0"
     assert (
         story.cause.sentences[-1]
-        == "Whether it sent its offsets with the generation of its consumer is not known."
+        == "Whether bill-3 sent its offsets with the generation of its consumer is not known."
     )
 
 
@@ -191,7 +197,8 @@ def test_a_late_request_is_the_cause_if_it_arrived_in_the_next_transaction(tmp_p
     ]
     drawn = messages(story)
     assert drawn.index("w -> protocol proxy: EndTxn(abort) 41") < drawn.index("w: begins a transaction w:0")
-    assert "protocol proxy -> coordinator of id-1: late: EndTxn(abort) 41" in drawn
+    assert "protocol proxy -> coordinator of id-1: late: EndTxn(abort) 41" in bad(story)
+    assert story.cause.summary == "EndTxn requests arrived late"
     assert "coordinator of id-1 -> x/0: abort marker @1" in drawn
 
 
@@ -226,17 +233,17 @@ def test_the_retry_of_a_held_request_is_drawn_and_a_response_ends_where_its_clie
 ) -> None:
     story = next_transaction_of_a_held_request(tmp_path, end_txn_at(0.6))
     assert story.cause.sentences[2] == (
-        "Its client had sent the same again: EndTxn(abort) 49 was answered NONE at 0.610 s."
+        "Its client had got no answer, and had sent the same again: EndTxn(abort) 49 succeeded at 0.610 s."
     )
     drawn = messages(story)
     assert drawn[:4] == [
         "w -> protocol proxy: EndTxn(abort) 41",
         "protocol proxy: held by late-end-txn",
         "w -> coordinator of id-1: retry: EndTxn(abort) 49, on another connection",
-        "coordinator of id-1 -> w: NONE",
+        "coordinator of id-1 -> w: success",
     ]
     late = drawn.index("protocol proxy -> coordinator of id-1: late: EndTxn(abort) 41")
-    assert drawn.index("coordinator of id-1 -> protocol proxy: NONE; the client is gone") > late
+    assert drawn.index("coordinator of id-1 -> protocol proxy: success; the client is gone") > late
 
 
 def test_a_request_that_asks_for_something_else_is_no_retry(tmp_path: Path) -> None:
@@ -286,7 +293,7 @@ def test_offsets_of_a_late_request_are_not_sent_by_the_process_at_that_time(tmp_
         row["return_ns"] = 3_000_000_000
     commit = {"api": "TxnOffsetCommit", "asked": None, "groups": ("g",)}
     (story,) = told(tmp_path, history, example, held=["id-1"], sent_s=0.0, request=commit)
-    assert "group g: offset 1 of a/0" in messages(story)
+    assert "group g: stores offset 1 of a/0" in messages(story)
     assert "w -> group g: offset 1 of a/0" not in messages(story)
 
 
@@ -337,6 +344,8 @@ def test_a_lost_record_is_one_that_the_final_reader_passed(tmp_path: Path) -> No
     history.transact(0, fates={"x": "abort"}, transactional_id="id-1")
     (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")})
     assert messages(story)[-1] == "x/0 -> z: reads on to @3, without @0"
+    assert bad(story) == ["coordinator of id-1 -> x/0: abort marker @1", messages(story)[-1]]
+    assert story.diagram.messages[-1].time_ns == history.rows["ops"][-1]["return_ns"]
 
 
 def test_findings_with_one_cause_are_one_story_and_the_smallest_is_drawn(tmp_path: Path) -> None:
@@ -379,7 +388,8 @@ def test_offsets_that_no_transaction_committed_are_shown_and_are_the_cause(tmp_p
         "passed_by": {"topic": "__consumer_offsets", "partition": 0, "offset": 0},
     }
     (story,) = told(tmp_path, history, example)
-    assert "group g: offset 1 of a/0, outside any transaction" in messages(story)
+    assert "group g: stores offset 1 of a/0, outside any transaction" in messages(story)
+    assert "group g: stores offset 1 of a/0, outside any transaction" in bad(story)
     assert story.cause.key == "offsets outside"
 
 
@@ -400,8 +410,9 @@ def test_a_worker_that_was_killed_in_its_transaction_is_the_cause(tmp_path: Path
     }
     (story,) = told(tmp_path, history, example, faults=[killed])
     assert story.cause.sentences[0] == "w was killed at 0.005 s, in w:0."
-    assert story.cause.sentences[1].startswith("Meanwhile v processed the same input")
-    assert "w: worker w was killed" in messages(story)
+    assert story.cause.sentences[1].startswith("Then v processed the same input")
+    assert "w: was killed" in messages(story) and "w: restarted" in messages(story)
+    assert "w: gets no response, and ends" not in messages(story)
 
 
 def without_marker(history: History | None = None, **first: int) -> History:
@@ -429,6 +440,8 @@ def test_a_completed_transaction_without_a_marker_is_the_cause(tmp_path: Path) -
     )
     (story,) = told(tmp_path, without_marker(), {"record": record(0, "w:0:0")}, faults=[killed])
     assert story.cause.key == "no marker" and story.cause.fault == 1
+    assert "x/0: the marker is missing" in bad(story)
+    assert "coordinator of id-1 -> x/0: abort marker @2 of a later transaction" in bad(story)
     assert story.cause.sentences[0].endswith("and wrote no marker for it to x/0.")
     assert story.cause.sentences[-1].startswith("At that time, broker 1 was killed")
 
@@ -513,5 +526,149 @@ def test_a_generation_that_no_request_shows_is_not_known(tmp_path: Path) -> None
     (story,) = told(tmp_path, history, example, faults=[fault], plan=PROGRAM, clients=clients)
     assert (
         story.cause.sentences[-1]
-        == "Whether it sent its offsets with the generation of its consumer is not known."
+        == "Whether bill-3.0 sent its offsets with the generation of its consumer is not known."
     )
+
+
+def test_a_process_that_was_killed_sends_nothing_afterwards(tmp_path: Path) -> None:
+    """Another process uses the transactional id after the death, and a rule holds its request at 1.0 s."""
+    history = History()
+    history.feed(1)
+    history.transact(0, worker="w", outcome="info", fate="commit", transactional_id="id-1", return_ns=None)
+    history.clock = 900_000_000
+    history.transact(0, worker="v", transactional_id="id-1", return_ns=3_000_000_000)
+    example = {
+        "input": {"topic": "a", "partition": 0, "offset": 0},
+        "records": [record(0, "w:0:0"), record(2, "v:0:0")],
+    }
+    killed = replace(PAUSE, fault="kill-worker", start_s=0.5, end_s=0.8, struck="worker w was killed")
+    (story,) = told(tmp_path, history, example, faults=[killed], held=["id-1"], sent_s=1.0)
+    assert "v -> protocol proxy: EndTxn(abort) 41" in messages(story)
+    killed_at = messages(story).index("w: was killed")
+    assert not any(message.startswith("w ->") for message in messages(story)[killed_at:])
+    assert messages(story).count("v -> group g: offset 1 of a/0") == 1
+
+
+def test_a_request_after_a_death_belongs_to_no_attempt_of_the_dead_process(tmp_path: Path) -> None:
+    history = History()
+    history.feed(2)
+    history.transact(0, worker="w", outcome="info", fate="commit", transactional_id="id-1", return_ns=None)
+    history.clock = 900_000_000
+    history.transact(1, worker="v", transactional_id="id-1", return_ns=3_000_000_000)
+    (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")}, held=["id-1"], sent_s=1.0)
+    assert not any("protocol proxy" in message for message in messages(story))
+
+
+def test_a_late_request_names_its_transaction_and_says_what_it_did_to_the_other_one(tmp_path: Path) -> None:
+    history = History()
+    history.feed(2)
+    history.transact(0, fate="abort", outcome="fail", transactional_id="id-1")
+    history.clock = 1_000_000_000
+    history.transact(1, fate="abort", transactional_id="id-1", return_ns=3_000_000_000)
+    history.log_state(1, "Ongoing", ["x"])
+    at_ms = iter([1_100, 1_701, 1_702, 1_800])
+
+    def later(row: dict[str, Any]) -> dict[str, Any]:
+        return row | {"update_ms": int(WALL_MS) + next(at_ms)} if row["log_offset"] > 2 else row
+
+    history.alter("transactions", later)
+    (story,) = told(tmp_path, history, {"record": record(2, "w:1:0")}, held=["id-1"], sent_s=0.5)
+    assert story.cause.sentences[0] == (
+        "EndTxn(abort) 41 of id-1 belongs to w:0, an earlier transaction than w:1."
+    )
+    assert story.cause.sentences[1].endswith(
+        "in w:1: the coordinator aborted what w:1 had sent until then. The rest of w:1 was another transaction for it."
+    )
+
+
+def test_a_zombie_may_do_again_what_others_did_while_it_was_paused(tmp_path: Path) -> None:
+    """`v` processes the input in the pause of `w`, and `w` processes it after the pause."""
+    history = History()
+    history.feed(1)
+    history.transact(0, worker="v", pid=2, transactional_id="id-2")
+    history.clock = 1_000_000_000
+    history.transact(0, worker="w", transactional_id="id-1")
+    example = {
+        "input": {"topic": "a", "partition": 0, "offset": 0},
+        "records": [record(0, "v:0:0"), record(2, "w:0:0")],
+    }
+    (story,) = told(tmp_path / "in", history, example, faults=[replace(PAUSE, end_s=0.5)])
+    assert story.cause.key == "zombie w"
+    assert story.cause.sentences[0] == "w was paused at 0.000 s, and resumed at 0.500 s."
+
+
+def test_a_record_that_was_aborted_on_purpose_and_was_not_read_is_not_bad(tmp_path: Path) -> None:
+    history = History()
+    history.feed(1)
+    history.transact(0, outcome="fail", transactional_id="id-1")
+    (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")})
+    assert "x/0 -> z: reads on to @3, without @0" in messages(story) and not bad(story)
+
+
+def test_the_second_commit_of_an_input_is_bad(tmp_path: Path) -> None:
+    history, example = twice()
+    (story,) = told(tmp_path, history, example)
+    assert bad(story) == ["coordinator of id-2 -> x/0: commit marker @3"]
+
+
+def test_a_read_before_the_commit_is_bad(tmp_path: Path) -> None:
+    history = History()
+    history.feed(1)
+    history.transact(0, transactional_id="id-1")
+    history.observe("x", 0)
+    late = {"max_timestamp_ms": int(WALL_MS) + 9_000}
+    history.alter("batches", lambda row: row | late if row["control"] else row)
+    (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")})
+    assert "x/0 -> o: record @0" in bad(story)
+
+
+def test_the_finding_of_the_first_anomaly_is_drawn(tmp_path: Path) -> None:
+    history = History()
+    history.feed(3)
+    history.transact(0, 1, transactional_id="id-1")
+    history.transact(2, pid=2, transactional_id="id-2")
+    write_store(tmp_path, [(1, history)], log=True)
+    RunMetadata().save(tmp_path / "metadata.json")
+    (tmp_path / "run.toml").write_text("[run]\n[options]\ndefect = 'no-rewind'\n")
+    t = RunTables(tmp_path, WALL_MS)
+    larger = {"records": [record(0, "w:0:0"), record(1, "w:0:1")]}
+    found = [
+        (name, AnomalyFindings(1, [Example.from_json(example)]))
+        for name, example in (("aborted-read", larger), ("dirty-read", {"record": record(3, "w:1:0")}))
+    ]
+    (story,) = tell(t, load(t), found, (), t.protocol)
+    assert story.shown.anomaly == "aborted-read"
+
+
+def test_an_error_before_the_commit_was_requested_is_not_the_coordinators(tmp_path: Path) -> None:
+    history = History()
+    history.feed(1)
+    error = (
+        "UNKNOWN_MEMBER_ID (abortable): Failed to commit offsets to transaction on broker 127.0.0.1:29068/3"
+    )
+    history.transact(0, outcome="fail", transactional_id="id-1", asked="commit", error=error)
+    (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")})
+    assert "w: failure: UNKNOWN_MEMBER_ID" in messages(story)
+
+
+def test_a_committed_offset_without_a_marker_is_drawn_with_its_transaction(tmp_path: Path) -> None:
+    history = History()
+    history.feed(1)
+    history.transact(0, offsets_fate="open", state="CompleteCommit", transactional_id="id-1")
+    example = {"record": {"topic": "__consumer_offsets", "partition": 0, "offset": 0}}
+    (story,) = told(tmp_path, history, example)
+    assert story.cause.key == "no marker"
+    assert "w: begins a transaction w:0" in messages(story)
+    assert "__consumer_offsets/0: the marker is missing" in bad(story)
+
+
+def test_what_happened_is_told_without_the_requests_if_their_times_are_not_known(tmp_path: Path) -> None:
+    history, example = twice()
+    write_store(tmp_path, [(1, history)], log=True)
+    RunMetadata().save(tmp_path / "metadata.json")
+    write_held_requests(tmp_path, "id-1")
+    (tmp_path / "run.toml").write_text("[run]\n")
+    t = RunTables(tmp_path, WALL_MS)
+    found = [("reprocessed-input", AnomalyFindings(1, [Example.from_json(example)]))]
+    (story,) = tell(t, load(t), found, (), ProtocolJournal())
+    assert "a/0 -> w: input @0" in messages(story)

@@ -16,7 +16,9 @@ from harness.results.lag import MOST_ROWS, EntryCounts, Lag, PartitionLag
 from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.results.verdict import FaultReport, IndeterminateOperations, Validity, Verdict
+from reports.html import page
 from reports.html.page import _moment, draw
+from reports.html.stories import ReportStory
 from tests.support.changed_requests import write_held_requests
 from tests.support.findings import findings_of
 from tests.support.synthetic_store import (
@@ -440,7 +442,7 @@ def test_a_damaged_journal_of_the_proxy_is_noted(tmp_path: Path) -> None:
     assert "1 line of protocol.jsonl cannot be read" in draw(folder, verdict)
     plan = folder / "run.toml"
     plan.write_text(plan.read_text().replace("monotonic_ns_at_zero", "other"))
-    assert "run.toml does not say when the run began" in draw(folder, verdict)
+    assert draw(folder, verdict).count("run.toml does not say when the run began") == 1
 
 
 def test_errors_that_clients_got_are_listed_by_api(tmp_path: Path) -> None:
@@ -449,3 +451,41 @@ def test_errors_that_clients_got_are_listed_by_api(tmp_path: Path) -> None:
     )
     text = re.sub(r"\s+", " ", Page(draw(write_store(tmp_path / "run", verdict), verdict)).text)
     assert "EndTxnNOT_COORDINATOR1,200" in text
+
+
+def story(**facts: object) -> ReportStory:
+    defaults: dict[str, Any] = {
+        "sentence": "a finding",
+        "cause": (),
+        "summary": "",
+        "counted": "",
+        "ident": "x",
+    }
+    return ReportStory(**{**defaults, "drawing": None, "messages": (), "left_out": 0, **facts})
+
+
+@pytest.mark.parametrize(
+    ("stories", "after"),
+    [([story()], "paused"), ([story(), story(summary="EndTxn requests arrived late")], "arrived late")],
+)
+def test_the_known_cause_of_a_finding_replaces_the_last_fault_in_the_summary(
+    stories: list[ReportStory], after: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "report_stories", lambda *_: (stories, []))
+    verdict = make_verdict(Validity.INVALID, summary="1 input took effect twice, after worker 2 was paused")
+    html = draw(write_store(tmp_path / "run", verdict), verdict)
+    (summary,) = re.findall(r'<p class="reason"><bdi>([^<]*)</bdi>', html)
+    assert ("paused" in summary, "arrived late" in summary) == (after == "paused", after == "arrived late")
+    assert "The first finding, with its evidence" in html and "The finding that is drawn" not in html
+
+
+def test_a_valid_run_with_a_planted_defect_says_what_showed_it(tmp_path: Path) -> None:
+    contended = {"contended-id": findings_of(2, [REPROCESSED_INPUT], allowed=True, warning=True)}
+    for anomalies, words in (
+        ({}, "No finding of this run shows it."),
+        (contended, "it led to a warning: contended-id."),
+    ):
+        verdict = make_verdict(Validity.VALID, anomalies=anomalies)
+        folder = write_store(tmp_path / words[:2], verdict)
+        (folder / "run.toml").write_text("[options]\ndefect = 'shared-transactional-id'\n")
+        assert words in re.sub(r"\s+", " ", Page(draw(folder, verdict)).text)

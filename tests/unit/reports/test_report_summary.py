@@ -76,7 +76,7 @@ def test_a_warning_comes_after_the_sentence_of_a_valid_run() -> None:
     contended = {"contended-id": findings_of(416, [], allowed=True, warning=True)}
     text = summarize(replace(make_verdict(Validity.VALID), anomalies=contended))
     assert text.endswith(
-        "in 3,900 committed transactions; warning: 416 transactional ids were taken back by workers that had lost them"
+        "in 3,900 committed transactions; warning: 416 times, a worker took back a transactional id that it had lost"
     )
 
 

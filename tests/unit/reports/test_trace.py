@@ -377,7 +377,5 @@ def test_a_journal_whose_times_cannot_be_converted_is_refused(tmp_path: Path) ->
     t = stored(tmp_path, one_transaction())
     write_held_requests(tmp_path, "id-1")
     (tmp_path / "run.toml").write_text("[run]\n")
-    with pytest.raises(
-        UnreadableInput, match=r"protocol.jsonl cannot be read, or run.toml does not say when"
-    ):
+    with pytest.raises(UnreadableInput, match=r"protocol.jsonl is not shown: run.toml does not say when"):
         of_id(t, "id-1")
