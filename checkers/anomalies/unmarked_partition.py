@@ -154,10 +154,8 @@ def _sentence(e: Example) -> str:
     where = (place or e.first_record).partition
     if completion is None:
         markers, completions = printable(e.rest.get("markers")), printable(e.rest.get("completions"))
-        return (
-            f"{where} has {markers} markers of {e.transactional_id}, but {completions} of its transactions there are "
-            "complete"
-        )
+        counts = f"fewer markers ({markers}) than complete transactions ({completions})"
+        return f"{where} has {counts} of {e.transactional_id}"
     words = (
         f"a transaction of {e.transactional_id} is complete ({printable(completion.get('state'), 40)} at "
         f"{completion.position}), but {where} has no marker of it"

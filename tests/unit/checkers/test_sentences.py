@@ -268,7 +268,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
                 "markers": 4,
                 "completions": 5,
             },
-            "invoices/3 has 4 markers of shop-2, but 5 of its transactions there are complete",
+            "invoices/3 has fewer markers (4) than complete transactions (5) of shop-2",
         ),
         (
             {
