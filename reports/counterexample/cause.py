@@ -89,13 +89,19 @@ def _late_request(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> Fou
     return None
 
 
+def _states(evidence: FindingEvidence, attempt: Attempt) -> Iterator[tuple[int, Row]]:
+    """Yield the states of the attempt's transactional id in the transaction log, with their times."""
+    for row in evidence.states:
+        at_ns = evidence.t.at_ns(row["update_ms"])
+        if row["transactional_id"] == attempt.transactional_id and at_ns is not None:
+            yield at_ns, row
+
+
 def _decision(evidence: FindingEvidence, attempt: Attempt) -> int | None:
     """Return when the coordinator decided to end the attempt's transaction. None: it did not, or it is not known."""
-    for row in evidence.states:
-        if row["transactional_id"] == attempt.transactional_id and str(row["state"]).startswith("Prepare"):
-            at_ns = evidence.t.at_ns(row["update_ms"])
-            if attempt.lasts_at(at_ns):
-                return at_ns
+    for at_ns, row in _states(evidence, attempt):
+        if str(row["state"]).startswith("Prepare") and attempt.lasts_at(at_ns):
+            return at_ns
     return None
 
 
@@ -104,14 +110,11 @@ def _late_for(
 ) -> FoundCause:
     request = late.request
     assert request.delivered_ns is not None
-    held = seconds((request.delivered_ns - request.seen_ns) / 1e9)
-    arrived = at(request.delivered_ns)
     own = evidence.operation_at(attempt.transactional_id or "", request.seen_ns) or {}
     name = f"{printable(own['name'], 60)}, " if own.get("f") == "txn" and own["name"] else ""
-    effect = _effect(evidence, attempt, late)
     sentences = [
         f"{late.title} belongs to {name}an earlier transaction than {attempt.words}.",
-        f"It was {late.action} for {held}, and arrived at {arrived} in {attempt.words}: {effect}.",
+        f"It {_arrived(late)} in {attempt.words}: {_effect(evidence, attempt, late)}.",
     ]
     sentences += _retried(evidence, late)
     before, after = (_epoch(evidence, attempt, each) for each in (request.seen_ns, request.delivered_ns))
@@ -134,17 +137,21 @@ def _late_cause(evidence: FindingEvidence, late: JournaledRequest, sentences: Se
     return FoundCause(key, sentences, fault, summary=summary, late=number)
 
 
+def _arrived(late: JournaledRequest) -> str:
+    delivered_ns = late.request.delivered_ns or 0
+    held = seconds((delivered_ns - late.request.seen_ns) / 1e9)
+    return f"was {late.action} for {held}, and arrived at {at(delivered_ns)}"
+
+
 def _effect(evidence: FindingEvidence, attempt: Attempt, late: JournaledRequest) -> str:
     """Say what a late request did to the attempt's transaction, as far as the transaction log shows it."""
     delivered_ns, answered_ns = late.request.delivered_ns or 0, late.answered_ns
     if answered_ns is None:
         return "the broker gave no answer"
-    own = [row for row in evidence.states if row["transactional_id"] == attempt.transactional_id]
-    times_ns = [evidence.t.at_ns(row["update_ms"]) for row in own]
     states = [
         str(row["state"])
-        for row, at_ns in zip(own, times_ns, strict=True)
-        if at_ns is not None and at_ns >= delivered_ns - TICK_NS and attempt.lasts_at(at_ns)
+        for at_ns, row in _states(evidence, attempt)
+        if at_ns >= delivered_ns - TICK_NS and attempt.lasts_at(at_ns)
     ]
     if late.request.api != "EndTxn" or not states or not states[0].startswith("Prepare"):
         return "the broker accepted it"
@@ -168,12 +175,9 @@ def _retried(evidence: FindingEvidence, late: JournaledRequest) -> Iterator[str]
 
 
 def _behind_the_end(evidence: FindingEvidence, attempt: Attempt, late: JournaledRequest) -> FoundCause:
-    request = late.request
-    assert request.delivered_ns is not None
-    held = seconds((request.delivered_ns - request.seen_ns) / 1e9)
     sentence = (
-        f"{late.title} was {late.action} for {held}, and arrived at {at(request.delivered_ns)}, when the "
-        f"coordinator had decided to end {attempt.words}: {_effect(evidence, attempt, late)}."
+        f"{late.title} {_arrived(late)}, when the coordinator had decided to end {attempt.words}: "
+        f"{_effect(evidence, attempt, late)}."
     )
     stop = (
         "The brokers should have verified that a transaction was open for it (KIP-890, "
@@ -197,12 +201,10 @@ def _changed_response(evidence: FindingEvidence, attempts: Sequence[Attempt]) ->
 def _epoch(evidence: FindingEvidence, attempt: Attempt, at_ns: int) -> int | None:
     """Return the producer epoch of the attempt's transactional id at a time."""
     epoch = None
-    for row in evidence.states:
-        if row["transactional_id"] == attempt.transactional_id and row["epoch"] is not None:
-            update_ns = evidence.t.at_ns(row["update_ms"])
-            if update_ns is not None and update_ns > at_ns:
-                break
-            epoch = row["epoch"]
+    for update_ns, row in _states(evidence, attempt):
+        if update_ns > at_ns:
+            break
+        epoch = epoch if row["epoch"] is None else row["epoch"]
     return epoch
 
 
@@ -219,8 +221,7 @@ def _unmarked(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCa
         for tp, offset in attempt.records:
             batch = evidence.batch((tp, offset))
             marker_ns = None if batch is None else evidence.t.at_ns(batch["marker_ms"])
-            late = marker_ns is None or marker_ns > next_ns + TICK_NS
-            if batch is None or not late:
+            if batch is None or (marker_ns is not None and marker_ns <= next_ns + TICK_NS):
                 continue
             # A batch that came behind the marker of its transaction lacks none.
             markers_ns = evidence.markers_ns(tp, batch["producer_id"])
@@ -237,10 +238,9 @@ def _completion(evidence: FindingEvidence, attempt: Attempt) -> tuple[int, int, 
     those of the one before.
     """
     begun, prepared_ns, completed_ns = False, None, None
-    for row in evidence.states:
-        at_ns, state = evidence.t.at_ns(row["update_ms"]), str(row["state"])
-        own = row["transactional_id"] == attempt.transactional_id
-        if not own or at_ns is None or attempt.begin_ns is None or at_ns < attempt.begin_ns - TICK_NS:
+    for at_ns, row in _states(evidence, attempt):
+        state = str(row["state"])
+        if attempt.begin_ns is None or at_ns < attempt.begin_ns - TICK_NS:
             continue
         if state == "Ongoing":
             if prepared_ns is not None and completed_ns is not None:
