@@ -672,3 +672,45 @@ def test_what_happened_is_told_without_the_requests_if_their_times_are_not_known
     found = [("reprocessed-input", AnomalyFindings(1, [Example.from_json(example)]))]
     (story,) = tell(t, load(t), found, (), ProtocolJournal())
     assert "a/0 -> w: input @0" in messages(story)
+
+
+def test_the_marker_of_the_transaction_before_is_not_that_of_an_aborted_one(tmp_path: Path) -> None:
+    """The transaction before is ended after the begin of the next one, whose abort is prepared at 40 ms."""
+    history = History()
+    history.feed(2)
+    history.log_state(1, "PrepareCommit", ["x"])
+    history.append_marker("x", 1, "commit")
+    history.log_state(1, "CompleteCommit")
+    history.transact(
+        0,
+        outcome="fail",
+        fate="open",
+        offsets_fate="abort",
+        state="CompleteAbort",
+        transactional_id="id-1",
+        call_ns=0,
+    )
+    history.clock += 50_000_000
+    history.transact(1, transactional_id="id-1")
+    later = {"max_timestamp_ms": int(WALL_MS) + 90}
+    history.alter(
+        "batches", lambda row: row | later if row.get("marker") == "commit" and row["base_offset"] else row
+    )
+    ended = {"update_ms": int(WALL_MS) + 40}
+    history.alter("transactions", lambda row: row | ended if row["log_offset"] in (3, 4) else row)
+    (story,) = told(tmp_path, history, {"record": record(1, "w:0:0")})
+    assert story.cause.key == "no marker"
+
+
+def test_the_offsets_of_a_retry_are_not_drawn_as_another_request(tmp_path: Path) -> None:
+    history, example = twice()
+    history.alter("offsets", lambda row: row | {"timestamp_ms": int(WALL_MS) + 605})
+    for row in history.rows["ops"]:
+        row["return_ns"] = 3_000_000_000
+    commit = {"api": "TxnOffsetCommit", "asked": None, "groups": ("g",)}
+    journal = ProxyJournal(tmp_path / JOURNAL)
+    journal.write_request(replace(end_txn_at(0.6), **commit))
+    journal.flush()
+    (story,) = told(tmp_path, history, example, held=["id-1"], sent_s=0.0, request=commit)
+    assert "group g: stores offset 1 of a/0" in messages(story)
+    assert "w -> group g: offset 1 of a/0" not in messages(story)
