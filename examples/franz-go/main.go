@@ -48,6 +48,7 @@ func main() {
 		kgo.SessionTimeout(6*time.Second),
 		kgo.ConsumeTopics("purchases"),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchMaxWait(500*time.Millisecond),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.RequireStableFetchOffsets(),
 	)
