@@ -15,7 +15,7 @@ from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.model.pipeline import TopicPartition, TopicSpec
 from harness.model.promises import SEGMENTS
 from harness.network import LinkEffect, Network
-from harness.network.toxics import EFFECTS
+from harness.network.toxics import CONTAINER_EFFECTS, EFFECTS
 from harness.results.wording import join_words
 from harness.witness import Witness
 
@@ -50,6 +50,8 @@ CONTAINER_ABILITIES: frozenset[Need] = frozenset({Ability.PACKETS, Ability.DISCO
 """Abilities for which each broker must have a network namespace of its own."""
 PROCESS_ABILITIES = ALL_ABILITIES - CONTAINER_ABILITIES
 """The abilities of a cluster whose brokers are processes of this machine."""
+IMAGE_ABILITIES = ALL_ABILITIES - (EFFECTS - CONTAINER_EFFECTS)
+"""The abilities of a cluster whose brokers and toxiproxy run in containers of an image."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from harness.cluster import ALL_ABILITIES, Ability, ClusterSpec, Need
+from harness.cluster import IMAGE_ABILITIES, Ability, ClusterSpec, Need
 from harness.cluster.config import Hosts, broker_properties
 from harness.cluster.docker_broker import DATA, HOME, DockerBroker
 from harness.cluster.proxies import create_proxies, end_proxies
@@ -98,8 +98,8 @@ class DockerCluster(StartedCluster[DockerBroker]):
 
     @property
     def abilities(self) -> frozenset[Need]:
-        """All abilities. If the image has no iptables, packets cannot be dropped."""
-        return ALL_ABILITIES - (frozenset() if self._image.drops_packets else {Ability.PACKETS})
+        """All abilities of an image. If it has no iptables, packets cannot be dropped."""
+        return IMAGE_ABILITIES - (frozenset() if self._image.drops_packets else {Ability.PACKETS})
 
     def __enter__(self) -> "DockerCluster":
         super().__enter__()

@@ -40,6 +40,68 @@ class DropResponses(LinkEffect):
 
 
 @dataclass(frozen=True)
+class DropOneWay(LinkEffect):
+    """The bytes of one direction are lost: the requests on most links, and the responses on some.
+
+    Between two brokers, the bytes from the first to the second are requests where the first dials, and responses where
+    the second dials.
+    """
+
+    responses_of: frozenset[str] = frozenset()  # the links on which the responses are lost
+    action: ClassVar[str] = "drop bytes of one direction"
+
+
+@dataclass(frozen=True)
+class ResetConnections(LinkEffect):
+    """Each connection ends as soon as bytes are sent on it. Those that are opened meanwhile are reset (RST)."""
+
+    action: ClassVar[str] = "reset connections"
+
+
+@dataclass(frozen=True)
+class RefuseConnections(LinkEffect):
+    """Connections end, and new ones are refused, as if no process listened on the port."""
+
+    action: ClassVar[str] = "refuse connections"
+
+
+@dataclass(frozen=True)
+class HalfOpen(LinkEffect):
+    """The end that is dialed closes the existing connections, and the end that dials does not notice it.
+
+    What the end that dials then sends on them is lost. New connections work. Source of the term: RFC 9293, section
+    3.5.1.
+    """
+
+    action: ClassVar[str] = "leave connections half open"
+
+
+@dataclass(frozen=True)
+class Latency(LinkEffect):
+    """Bytes of each direction arrive later by `latency_ms`, more or less by at most `jitter_ms`, and in order."""
+
+    latency_ms: int = 0
+    jitter_ms: int = 0
+    action: ClassVar[str] = "delay bytes"
+
+
+@dataclass(frozen=True)
+class Bandwidth(LinkEffect):
+    """Each direction of a connection carries at most `kb_per_s` kilobytes (of 1000 bytes) a second."""
+
+    kb_per_s: int = 0
+    action: ClassVar[str] = "limit the bandwidth"
+
+
+@dataclass(frozen=True)
+class Slices(LinkEffect):
+    """Bytes arrive in pieces of at most about `slice_bytes`, with a short time between them."""
+
+    slice_bytes: int = 0
+    action: ClassVar[str] = "slice packets"
+
+
+@dataclass(frozen=True)
 class ApplyRule(LinkEffect):
     """The protocol proxy on the links applies a rule to Kafka's messages. The heal delivers what the rule keeps."""
 
@@ -73,8 +135,9 @@ class ActiveEffect(Protocol):
     def evidence(self) -> str:
         """Return the proof that the effect acts, or "" if there is none. Call it while the effect is imposed.
 
-        An effect acts if a process other than the harness has sent bytes into a link since the effect began. If bytes
-        cannot be counted, a connection on the link is enough, and the text says so.
+        An effect acts if a request of the harness shows it on each link, and if another process has met it on one:
+        since it began, this process has sent bytes into the link, or its connection has ended. If this cannot be
+        counted, a connection on the link is enough, and the text says so.
         """
         ...
 

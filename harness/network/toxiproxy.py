@@ -67,9 +67,16 @@ class Toxiproxy:
         self._send(APIConsumer.post, "/populate", json=body)
 
     def toxics(self) -> Mapping[str, Sequence[str]]:
-        """Return the names of the active toxics by proxy."""
+        """Return the names of the active toxics by proxy. A proxy that is switched off has `disabled`, too."""
         proxies = self._send(APIConsumer.get, "/proxies").json()
-        return {name: [toxic["name"] for toxic in proxy["toxics"]] for name, proxy in proxies.items()}
+        return {
+            name: [toxic["name"] for toxic in proxy["toxics"]] + ["disabled"] * (not proxy["enabled"])
+            for name, proxy in proxies.items()
+        }
+
+    def enable(self, proxy: str, enabled: bool) -> None:
+        """Let a proxy listen again, or close its port and its connections."""
+        self._send(APIConsumer.post, f"/proxies/{proxy}", json={"enabled": enabled})
 
     def add_toxic(self, proxy: str, name: str, kind: str, stream: str, **attributes: int) -> None:
         """Add a toxic to a proxy. `stream` is `upstream` or `downstream`."""

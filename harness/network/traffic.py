@@ -34,6 +34,13 @@ class LocalConnection(NamedTuple):
     remote_port: int
 
 
+class LinkEnds(NamedTuple):
+    """The proxy's ends of the connections on a link."""
+
+    dialing: frozenset[LocalConnection]  # their other end is the end that dials
+    dialed: frozenset[LocalConnection]
+
+
 class ProxyPorts(NamedTuple):
     """The port on which a proxy listens, and the port that it dials."""
 
@@ -61,19 +68,23 @@ class SocketMeter:
         now = self._read_received_bytes()
         if now is None:
             return None
-        new = {
-            connection: self._count_new(connection, count)
-            for connection, count in now.items()
-            if connection not in self._ignored
-        }
+        new = {connection: self._count_new(connection, count) for connection, count in now.items()}
         return {
-            link: LinkTraffic(
-                sum(count for connection, count in new.items() if connection.local_port == ports.listen_port),
-                sum(
-                    count
-                    for connection, count in new.items()
-                    if connection.remote_port == ports.upstream_port
-                ),
+            link: LinkTraffic(*(sum(new[connection] for connection in side) for side in ends))
+            for link, ends in self._ends_in(now).items()
+        }
+
+    def ends(self) -> Mapping[str, LinkEnds] | None:
+        """Return the open ends of connections on each link. None if they cannot be listed."""
+        now = self._read_received_bytes()
+        return None if now is None else self._ends_in(now)
+
+    def _ends_in(self, connections: Iterable[LocalConnection]) -> dict[str, LinkEnds]:
+        counted = frozenset(connections) - self._ignored
+        return {
+            link: LinkEnds(
+                frozenset(each for each in counted if each.local_port == ports.listen_port),
+                frozenset(each for each in counted if each.remote_port == ports.upstream_port),
             )
             for link, ports in self._links.items()
         }

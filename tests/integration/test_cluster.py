@@ -27,9 +27,9 @@ from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.model.vocabulary import Isolation
-from harness.network import Cut
+from harness.network import ActiveEffect, Cut
 from harness.network.links import client_link, links_around, links_between
-from harness.network.proxied import LinkCut, ProxiedNetwork
+from harness.network.proxied import ProxiedNetwork
 from harness.processes.marks import marked_processes, start_time
 from harness.processes.spawn import Supervisor
 from harness.roles.log_start_offsets import log_start_offsets
@@ -105,7 +105,7 @@ def conforming(cluster: LocalCluster) -> Iterator[LocalCluster]:
         yield cluster
 
 
-def cut_off(cluster: LocalCluster, links: Sequence[str]) -> AbstractContextManager[LinkCut]:
+def cut_off(cluster: LocalCluster, links: Sequence[str]) -> AbstractContextManager[ActiveEffect]:
     return cluster.network.impose(links, Cut())
 
 
@@ -171,9 +171,9 @@ def test_cutting_off_one_client_affects_no_other_client(shared: LocalCluster) ->
         if sys.platform == "linux":
             assert "client:w0->2: 7 bytes of requests and 0 bytes of responses were sent into it" in evidence
         assert shared.out_of_sync() == []
-        assert shared.network.passes(f"client:{ENDPOINT}->2", 5)
-        assert shared.network.passes("client:w0->1", 5)
-    assert shared.network.passes("client:w0->2", 5)
+        assert shared.network.probe(f"client:{ENDPOINT}->2", 5).is_answered
+        assert shared.network.probe("client:w0->1", 5).is_answered
+    assert shared.network.probe("client:w0->2", 5).is_answered
 
 
 def test_the_message_about_an_unknown_link_names_it(shared: LocalCluster) -> None:

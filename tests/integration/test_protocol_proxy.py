@@ -25,8 +25,9 @@ from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.model.pipeline import TopicSpec
 from harness.model.vocabulary import Isolation
-from harness.network import ActiveEffect, ApplyRule, Cut, DropResponses
+from harness.network import ActiveEffect, Cut, DropResponses
 from harness.network.links import client_link
+from harness.network.toxics import EFFECTS
 from harness.processes.spawn import Supervisor
 from harness.protocol.addresses import ADDRESS_APIS, HIDDEN_APIS
 from harness.protocol.schemas import API_VERSIONS, Field, Schemas
@@ -142,7 +143,7 @@ def test_a_client_connects_only_to_the_proxies_and_a_cut_is_proved(
     clusters: tuple[LocalCluster, ExternalCluster],
 ) -> None:
     cluster, proxied = clusters
-    assert proxied.abilities == {Cut, DropResponses, ApplyRule}
+    assert proxied.abilities == EFFECTS
     assert sorted(proxied.network.links) == sorted(
         client_link(endpoint, n) for endpoint in ENDPOINTS for n in (1, 2, 3)
     )

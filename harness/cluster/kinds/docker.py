@@ -3,7 +3,7 @@
 import sys
 from contextlib import AbstractContextManager
 
-from harness.cluster import ALL_ABILITIES, Cluster
+from harness.cluster import IMAGE_ABILITIES, Cluster
 from harness.cluster.kinds.kind import ClusterKind, ClusterParts
 
 
@@ -16,7 +16,7 @@ def _open(parts: ClusterParts) -> AbstractContextManager[Cluster]:
 DOCKER = ClusterKind(
     name="docker",
     summary="brokers in containers of this machine's Docker: --set image=auto|bundled|NAME",
-    abilities=ALL_ABILITIES,
+    abilities=IMAGE_ABILITIES,
     one_clock=sys.platform == "linux",  # elsewhere Docker runs in a virtual machine
     open=_open,
     image=True,

@@ -8,16 +8,23 @@ from typing import ClassVar
 import pytest
 
 from harness.common.errors import UsageError
-from harness.network import Cut, DropResponses, LinkEffect
+from harness.network import (
+    Cut,
+    DropOneWay,
+    DropResponses,
+    HalfOpen,
+    Latency,
+    LinkEffect,
+    RefuseConnections,
+)
 from harness.network.proxied import ProxiedNetwork
-from harness.network.toxics import TOXICS, Toxic, toxics_of
+from harness.network.toxics import toxics_of
 from harness.network.toxiproxy import Proxy
 
 
 @dataclass(frozen=True)
-class Latency(LinkEffect):
-    action: ClassVar[str] = "delay bytes"
-    delay_s: float = 0.0
+class Unknown(LinkEffect):
+    action: ClassVar[str] = "bend bytes"
 
 
 class Api:
@@ -25,13 +32,20 @@ class Api:
 
     def __init__(self) -> None:
         self.active: dict[tuple[str, str], tuple[str, str, dict[str, int]]] = {}
+        self.added: list[tuple[str, str]] = []
+        self.off: set[str] = set()
 
     def add_toxic(self, proxy: str, name: str, kind: str, stream: str, **attributes: int) -> None:
         assert (proxy, name) not in self.active, "toxiproxy refuses a toxic whose name is taken"
         self.active[proxy, name] = (kind, stream, attributes)
+        self.added.append((kind, stream))
 
     def remove_toxic(self, proxy: str, name: str) -> None:
         del self.active[proxy, name]
+
+    def enable(self, proxy: str, enabled: bool) -> None:
+        assert (proxy in self.off) == enabled
+        self.off ^= {proxy}
 
 
 class Server:
@@ -50,28 +64,23 @@ def api() -> Api:
 
 
 @pytest.fixture
-def network(api: Api, monkeypatch: pytest.MonkeyPatch) -> ProxiedNetwork:
-    """A network that can also make the effect `Latency`."""
-    toxics_of_latency = {
-        Latency: lambda effect: (
-            Toxic("latency", "downstream", (("latency", round(effect.delay_s * 1000)),)),
-        )
-    }
-    monkeypatch.setattr("harness.network.toxics.TOXICS", {**TOXICS, **toxics_of_latency})
-    return ProxiedNetwork(api, Server(), {"a": Proxy("a", 1, 2)})  # type: ignore[arg-type]
+def network(api: Api) -> ProxiedNetwork:
+    return ProxiedNetwork(api, Server(), {"a": Proxy("a", 1, 2), "b": Proxy("b", 3, 4)})  # type: ignore[arg-type]
 
 
 def test_the_parameters_of_an_effect_become_attributes_of_its_toxic(
     network: ProxiedNetwork, api: Api
 ) -> None:
-    with network.impose(["a"], Latency(delay_s=0.25)):
-        assert list(api.active.values()) == [("latency", "downstream", {"latency": 250})]
+    with network.impose(["a"], Latency(250, 20)):
+        assert list(api.active.values()) == [
+            ("latency", stream, {"latency": 250, "jitter": 20}) for stream in ("upstream", "downstream")
+        ]
     assert not api.active
 
 
 def test_effects_with_different_parameters_can_be_active_together(network: ProxiedNetwork, api: Api) -> None:
-    with network.impose(["a"], Latency(0.25)), network.impose(["a"], Latency(0.5)):
-        assert [toxic[2]["latency"] for toxic in api.active.values()] == [250, 500]
+    with network.impose(["a"], Latency(250)), network.impose(["a"], Latency(500)):
+        assert [toxic[2]["latency"] for toxic in api.active.values()] == [250, 250, 500, 500]
     assert not api.active
 
 
@@ -85,5 +94,36 @@ def test_a_shared_toxic_stays_until_both_effects_have_ended(network: ProxiedNetw
 
 
 def test_an_effect_that_toxiproxy_cannot_make_is_refused() -> None:
-    with pytest.raises(UsageError, match="toxiproxy cannot delay bytes"):
-        toxics_of(Latency())
+    with pytest.raises(UsageError, match="toxiproxy cannot bend bytes"):
+        toxics_of(Unknown(), "a")
+
+
+def test_one_direction_is_requests_on_one_link_and_responses_on_another(
+    network: ProxiedNetwork, api: Api
+) -> None:
+    with network.impose(["a", "b"], DropOneWay(frozenset({"b"}))):
+        assert {proxy: toxic[1] for (proxy, _), toxic in api.active.items()} == {
+            "a": "upstream",
+            "b": "downstream",
+        }
+    assert not api.active
+
+
+def test_a_proxy_is_off_until_the_last_effect_that_refuses_connections_has_ended(
+    network: ProxiedNetwork, api: Api
+) -> None:
+    with ExitStack() as both:
+        with network.impose(["a"], RefuseConnections()):
+            both.enter_context(network.impose(["a"], RefuseConnections()))
+            assert api.off == {"a"}
+        assert api.off == {"a"}
+    assert not api.off and not api.active
+
+
+def test_connections_become_half_open_by_a_toxic_that_is_removed_at_once(
+    network: ProxiedNetwork, api: Api
+) -> None:
+    with network.impose(["a"], HalfOpen()):
+        assert api.added == [("slow_close", "downstream"), ("timeout", "upstream")]
+        assert [toxic[:2] for toxic in api.active.values()] == [("slow_close", "downstream")]
+    assert not api.active

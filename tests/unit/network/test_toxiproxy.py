@@ -54,12 +54,14 @@ def test_each_method_sends_its_request(server: Server) -> None:
     client.populate([Proxy("a", 1, 2)])
     client.add_toxic("a", "cut", "timeout", "upstream", timeout=0)
     client.remove_toxic("a", "cut")
+    client.enable("a", False)
     client.reset()
     assert [(method, path) for method, path, _ in server.requests] == [
         ("GET", "/version"),
         ("POST", "/populate"),
         ("POST", "/proxies/a/toxics"),
         ("DELETE", "/proxies/a/toxics/cut"),
+        ("POST", "/proxies/a"),
         ("POST", "/reset"),
     ]
     assert '"listen": "127.0.0.1:1"' in server.requests[1][2]
