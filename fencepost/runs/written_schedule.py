@@ -143,10 +143,13 @@ class _Entry:
             # They are not needed, and the entry of a stored run may have none.
             own = {name: value for name, value in drawn.parameters.items() if name not in ("prefers", "role")}
             drawn = replace(drawn, parameters=own)
-        for name in written:
+        for name, value in written.items():
             known = (*drawn.parameters, *AIMS, *nemesis.api_aim)
             if name not in known:
                 raise UsageError(unknown("name", name, (*OWN, *known)))
+            values = nemesis.parameters.get(name, ())
+            if values and value not in values:
+                raise UsageError(f"{name} is {value!r}: write {_describe_values(values)}")
         return replace(drawn, parameters={**drawn.parameters, **written})
 
     def _require_target(self, nemesis: Nemesis, target: Target) -> None:
@@ -159,6 +162,10 @@ class _Entry:
         names = _names(target.role, self._targets)
         if names is not None and target.name not in {*names, *(each.name for each in drawn)}:
             raise UsageError(unknown(f"target {target.role}", target.name, names))
+        if target.role in nemesis.roles and nemesis.roles[target.role].named_by:
+            nemesis.roles[target.role].draw(
+                Random(0), self._targets, target.name
+            )  # it refuses an unknown name
         brokers = {str(number) for number in self._targets.brokers}
         for number in sorted(target.brokers - brokers):
             raise UsageError(unknown("broker", number, brokers))
@@ -173,6 +180,12 @@ class _Entry:
         if not is_number or float(value) < 0 or (name == "hold_s" and not value):
             raise UsageError(f"{name} is {value!r}: write a number of seconds")
         return float(value)
+
+
+def _describe_values(values: range | Sequence[str]) -> str:
+    if isinstance(values, range):
+        return f"a whole number from {values[0]} to {values[-1]}"
+    return " or ".join(f'"{value}"' for value in values)
 
 
 def _names(role: str, targets: FaultTargets) -> Collection[str] | None:

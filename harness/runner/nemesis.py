@@ -341,6 +341,8 @@ class Nemesis:
     states: frozenset[str] = frozenset()  # the transaction states that the user can choose
     extra_needs_by_state: Mapping[str, ExtraNeeds] = field(default_factory=dict)  # by transaction state
     roles: Mapping[str, RoleChoice] = field(default_factory=dict)  # the roles that the user can choose
+    # By parameter, the values from which the seed draws one. A schedule that the user writes may have another of them.
+    parameters: Mapping[str, range | Sequence[str]] = field(default_factory=dict)
     # The chosen step, state or role; with a stage: `STAGE:STEP` or `STAGE:STATE`.
     at: str | None = None
     least_brokers: int = 1  # with fewer, no broker can take over the role
@@ -380,9 +382,11 @@ class Nemesis:
         Raises `NoTarget`, and `UsageError` for a name of a role that the run does not have.
         """
         if self.at is None:
-            return self.draw(rng, targets)
+            drawn = self.draw(rng, targets)
+            return replace(drawn, parameters={**drawn.parameters, **self._draw_parameters(rng)})
         if (role := self.role_at(self.at)) is not None:
-            return DrawnFault(self.roles[role[0]].draw(rng, targets, role[1]), {"role": self.at})
+            target = self.roles[role[0]].draw(rng, targets, role[1])
+            return DrawnFault(target, {"role": self.at, **self._draw_parameters(rng)})
         if self.api_aim:
             drawn = self.draw(rng, targets)
             chosen = dict(zip(self.api_aim, self.at.split(":"), strict=False))
@@ -416,6 +420,9 @@ class Nemesis:
             rng, replace(targets.of_stages(stages), steps=reached, zombie_steps=zombie_steps, step=None)
         )
         return replace(drawn, parameters={**drawn.parameters, "step": at, **stage_parameter})
+
+    def _draw_parameters(self, rng: Random) -> Parameters:
+        return {name: values[rng.randrange(len(values))] for name, values in self.parameters.items()}
 
     @property
     def duration_s(self) -> float:

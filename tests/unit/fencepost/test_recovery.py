@@ -124,7 +124,14 @@ def test_a_fault_during_which_nothing_can_be_committed_adds_its_duration_to_the_
 
 def test_these_kinds_of_faults_halt_their_target() -> None:
     kinds = {name for name in registry.nemeses() if halts(replace(FAULT, fault=name))}
-    assert kinds == {"rule", "kill-postgres", "lose-answers", "cut-txn-coordinator", "late-produce"}
+    assert kinds == {
+        "rule",
+        "kill-postgres",
+        "lose-answers",
+        "cut-txn-coordinator",
+        "late-produce",
+        "one-way",
+    }
     assert halts(replace(FAULT, details={"state": "prepare-commit"}))
     assert halts(replace(FAULT, details={"brokers": "1, 3", "role": "majority"}))
     assert not halts(replace(FAULT, details={"broker": "3", "role": "minority"}))

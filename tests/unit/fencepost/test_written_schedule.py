@@ -80,6 +80,43 @@ def test_the_target_may_be_a_role_of_brokers(more: str, target: str, tmp_path: P
     assert planned(tmp_path, text) == [kill]
 
 
+@pytest.mark.parametrize(
+    ("text", "target", "parameters"),
+    [
+        (entry("partition@bridge", 5), "bridge:", {"role": "bridge"}),
+        (entry("partition", 5, 'target = "bridge:3-1-2"'), "bridge:3-1-2", {}),
+        (entry("one-way@pair:1-3", 5, 'loses = "sent"'), "pair:1-3", {"role": "pair:1-3", "loses": "sent"}),
+        (
+            entry("slow-network", 5, 'target = "client:w0-2"\nlatency_ms = 100\njitter_ms = 0'),
+            "client:w0-2",
+            {"latency_ms": 100, "jitter_ms": 0},
+        ),
+        (
+            entry("limit-bandwidth", 5, 'target = "minority:3"\nkb_per_s = 64'),
+            "minority:3",
+            {"kb_per_s": 64},
+        ),
+    ],
+)
+def test_a_fault_on_links_has_a_shape_and_parameters(
+    text: str, target: str, parameters: dict[str, object], tmp_path: Path
+) -> None:
+    (fault,) = planned(tmp_path, text)
+    assert str(fault.target).startswith(target) and fault.parameters == parameters
+    stored = StoredPlan(Options(), schedule=[fault.as_table()]).text()
+    assert planned(tmp_path, stored, seed=99) == [fault]
+
+
+def test_the_parameters_of_a_fault_on_links_are_drawn_if_an_entry_leaves_them_out(tmp_path: Path) -> None:
+    drawn = {
+        planned(tmp_path, entry("slow-network", 5, 'target = "isolate:1"'), seed=seed)[0].parameters[
+            "latency_ms"
+        ]
+        for seed in range(5)
+    }
+    assert len(drawn) > 1 and drawn <= set(range(80, 151))
+
+
 def test_a_rule_is_an_entry_in_both_of_its_forms(tmp_path: Path) -> None:
     nested = '[[schedule]]\nfault = "rule"\napi = "EndTxn"\naction = "hold"\nwho = { group = "g" }\n'
     nested += 'start_s = 4\nrelease = { after = ["EndTxn", "Produce response"] }\n'
@@ -160,6 +197,18 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "a name that a role does not have": (entry("kill-broker@controller:1"), "the role controller has no name"),
     "a role that no broker has": (
         entry("kill-broker@leadr"), 'there is no step or role "leadr"; did you mean "leader"?'),
+    "a shape that names too few brokers": (
+        entry("partition", 5, 'target = "bridge:1-2"'), "1: bridge:1-2 does not name different brokers of the run"),
+    "a shape that the run has no brokers for": (
+        entry("half-open@ring", 5), "1: half-open@ring needs 4 brokers or more: with three, bridge is the same"),
+    "a shape that does not exist": (
+        entry("slow-network", 5, 'target = "rings:1"'), "1: slow-network cannot act on rings:1: write for example"),
+    "a delay that is too long": (
+        entry("slow-network", 5, "latency_ms = 5000"), "1: latency_ms is 5000: write a whole number from 80 to 150"),
+    "a delay that is a text": (
+        entry("slow-network", 5, 'jitter_ms = "1"'), "1: jitter_ms is '1': write a whole number from 0 to 30"),
+    "an unknown direction": (
+        entry("one-way", 5, 'loses = "both"'), '1: loses is \'both\': write "sent" or "received"'),
     "a target of another fault": (
         entry("kill-worker", 5, 'target = "leader:invoices/0"'),
         '1: kill-worker cannot act on leader:invoices/0: write for example target = "worker:',

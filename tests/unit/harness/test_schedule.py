@@ -202,7 +202,6 @@ def test_a_fault_without_a_target_is_left_out_or_refused_if_named() -> None:
         "pause-broker": "needs a topic",
         "kill-txn-coordinator": "needs a pipeline with a transactional id",
         "kill-group-coordinator": "needs a pipeline with a consumer group",
-        "partition": "needs a second broker, or a pipeline whose workers run on this machine",
         "kill-worker": "needs a pipeline whose workers report their steps",
         "pause-worker": "needs a step at which a worker has polled inputs",
         "lose-answers": "needs a pipeline whose workers run on this machine",
@@ -211,6 +210,11 @@ def test_a_fault_without_a_target_is_left_out_or_refused_if_named() -> None:
         "drop-packets": "needs a topic",
         "disconnect-broker": "needs a topic",
         "restart-broker": "needs a topic",
+        **{
+            name: "needs a second broker, or a pipeline whose workers run on this machine"
+            for name, nemesis in NEMESES.items()
+            if "isolate" in nemesis.roles
+        },
         **{
             name: "needs a pipeline with a transactional id"
             for name, nemesis in NEMESES.items()

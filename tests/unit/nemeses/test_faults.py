@@ -63,6 +63,17 @@ AIMED = {
     "drop-packets": PlannedFault("drop-packets", Target("leader", "in/0"), 0.0, 0.05),
     "disconnect-broker": PlannedFault("disconnect-broker", Target("leader", "in/0"), 0.0, 0.05),
     "kill-postgres": PlannedFault("kill-postgres", Target("server", "postgres"), 0.0, 0.05),
+    "one-way": PlannedFault("one-way", Target("pair", "1-2"), 0.0, 0.05, {"loses": "sent"}),
+    "reset-connections": PlannedFault("reset-connections", Target("isolate", "1"), 0.0, 0.05),
+    "refuse-connections": PlannedFault("refuse-connections", Target("client", "w0-1"), 0.0, 0.05),
+    "half-open": PlannedFault("half-open", Target("pair", "1-2"), 0.0, 0.05),
+    "slow-network": PlannedFault(
+        "slow-network", Target("isolate", "1"), 0.0, 0.05, {"latency_ms": 90, "jitter_ms": 9}
+    ),
+    "limit-bandwidth": PlannedFault(
+        "limit-bandwidth", Target("bridge", "3-1-2"), 0.0, 0.05, {"kb_per_s": 70}
+    ),
+    "slice-packets": PlannedFault("slice-packets", Target("minority", "2"), 0.0, 0.05, {"slice_bytes": 50}),
 }
 NEVER_COMMITS = FENCED_ZOMBIE.replace('"committed": 1', '"committed": 0')
 BROKER_FAULTS = (
