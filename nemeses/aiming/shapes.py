@@ -141,7 +141,7 @@ def _draw(role: str) -> Callable[[Random, FaultTargets, str], Target]:
             needs = {Ability.PEER_LINKS}
             raise NoTarget(f"a cluster on which one can {describe_needs(needs)} ({clusters_able_to(needs)})")
         if len(targets.brokers) < shape.least_brokers:
-            instead = ": with three, bridge is the same" if role == "ring" else ""
+            instead = " (with three, bridge is the same)" if role == "ring" else ""
             raise NoTarget(f"{shape.least_brokers} brokers or more{instead}")
         brokers = targets.brokers
         possible = _without_controllers(brokers) if role == "controllers" else brokers

@@ -200,7 +200,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "a shape that names too few brokers": (
         entry("partition", 5, 'target = "bridge:1-2"'), "1: bridge:1-2 does not name different brokers of the run"),
     "a shape that the run has no brokers for": (
-        entry("half-open@ring", 5), "1: half-open@ring needs 4 brokers or more: with three, bridge is the same"),
+        entry("half-open@ring", 5), "1: half-open@ring needs 4 brokers or more (with three, bridge is the same)"),
     "a shape that does not exist": (
         entry("slow-network", 5, 'target = "rings:1"'), "1: slow-network cannot act on rings:1: write for example"),
     "a delay that is too long": (

@@ -143,7 +143,7 @@ def test_without_a_shape_the_seed_draws_one_that_leaves_the_pipeline_able_to_go_
 @pytest.mark.parametrize(
     ("name", "brokers", "message"),
     [
-        ("partition@ring", 3, "partition@ring needs 4 brokers or more: with three, bridge is the same"),
+        ("partition@ring", 3, "partition@ring needs 4 brokers or more (with three, bridge is the same)"),
         ("half-open@bridge", 2, "half-open@bridge needs 3 brokers or more"),
         (
             "one-way@controllers",
