@@ -436,11 +436,19 @@ def without_marker(history: History | None = None, **first: int) -> History:
 
 def test_a_completed_transaction_without_a_marker_is_the_cause(tmp_path: Path) -> None:
     killed = FaultReport(
-        "kill-broker", "broker 1", 0.001, 0.04, True, "it was killed", "broker 1 was killed", {"broker": "1"}
+        "kill-broker",
+        "broker 1",
+        0.001,
+        0.04,
+        True,
+        "it was killed",
+        "broker 1 was killed",
+        {"broker": "1", "worker": "w"},  # when the worker was at a step
     )
     (story,) = told(tmp_path, without_marker(), {"record": record(0, "w:0:0")}, faults=[killed])
     assert story.cause.key == "no marker" and story.cause.fault == 1
     assert "x/0: the marker is missing" in bad(story)
+    assert "everybody: broker 1 was killed" in messages(story)
     assert "coordinator of id-1 -> x/0: abort marker @2 of a later transaction" in bad(story)
     assert story.cause.sentences[0].endswith("and wrote no marker for it to x/0.")
     assert story.cause.sentences[-1].startswith("At that time, broker 1 was killed")
