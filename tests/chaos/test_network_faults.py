@@ -72,6 +72,6 @@ def test_effects_act_on_links_through_the_protocol_proxy_and_are_replayed(tmp_pa
     result = run(tmp_path, [*faults, {"fault": "slow-response"}])
     assert result.valid is True, result.explain()
     again = fencepost.replay(result.folder)
-    assert [fault["struck"] for fault in again.verdict["faults"]] == [
-        fault["struck"] for fault in result.verdict["faults"]
+    assert [(fault["fault"], fault["acted"]) for fault in again.verdict["faults"]] == [
+        (fault["fault"], True) for fault in result.verdict["faults"]
     ]
