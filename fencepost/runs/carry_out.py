@@ -270,8 +270,15 @@ def _prepare(
 
     stores = pipeline_spec(options, workload).database_kinds
     faults = {planned.fault for planned in schedule.planned_faults}
+    upgrades = {version for planned in schedule.planned_faults for version in planned.target.kafka_versions}
     clients = (ClientChoice.of(options.client).name,)
-    ready = prepare_cluster(options, cache, say, clients=clients, stores=stores, faults=faults)
+    ready = prepare_cluster(
+        *(options, cache, say),
+        clients=clients,
+        stores=stores,
+        faults=faults,
+        upgrades=sorted(upgrades - {options.kafka}),
+    )
     prepare_archive(ready.java, say)
     return ready
 

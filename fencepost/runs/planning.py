@@ -25,6 +25,7 @@ from harness.cluster.config import count_ports
 from harness.cluster.kinds.registry import CLUSTERS, abilities_of
 from harness.common.errors import UsageError
 from harness.databases.registry import DATABASES
+from harness.environment.kafka_versions import kafka_version
 from harness.environment.ports import SIZE
 from harness.model.pipeline import PipelineSpec
 from harness.model.promises import (
@@ -146,6 +147,9 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
         stage=defect.stage_of(workload) if defect and isinstance(workload, Workload) and not named else None,
         step=defect.step.value if defect and defect.step and not named else None,
         services=tuple(kind for kind in spec.database_kinds if DATABASES[kind].has_server),
+        replicas={topic.name: topic.replication for topic in spec.topics},
+        kafka=options.kafka,
+        transaction_version=kafka_version(options.kafka).transaction_level(options.transaction_version),
     )
     witness_of(options)  # raises if the cluster kind cannot provide it
     rng = Random(f"{options.seed}/schedule")

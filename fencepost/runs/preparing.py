@@ -24,6 +24,7 @@ def prepare_cluster(
     clients: Sequence[str],
     stores: Collection[str] = (),
     faults: Collection[str] = (),
+    upgrades: Collection[str] = (),
 ) -> "PreparedEnvironment":
     """Find or download the parts of a cluster, and validate the broker settings. Raises `FencepostError`.
 
@@ -31,6 +32,7 @@ def prepare_cluster(
         clients: Names of the clients that the workers use.
         stores: Kinds of database that the pipeline uses.
         faults: Names of the planned faults.
+        upgrades: The other versions of Kafka that brokers run later.
     """
     from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
     from harness.environment.client_parts import fetch_client
@@ -50,6 +52,7 @@ def prepare_cluster(
         mirror=options.mirror,
         postgres_choice=options.postgres if "postgres" in stores else None,
         image_choice=image_choice(options.image, faults, say) if CLUSTERS[options.cluster].image else None,
+        upgrades=upgrades,
     )
     if ready.image and not ready.image.drops_packets and _drops_packets(faults):
         raise EnvironmentFailure(

@@ -159,7 +159,7 @@ def _awaited(fault: PlannedFault, nemeses: Mapping[str, Nemesis]) -> Iterator[Se
 def _client_of(options: Options, pipeline: PipelineSpec) -> Sender:
     client = ClientChoice.of(options.client)
     kafka = kafka_version(options.kafka)
-    level = kafka.transaction_default if options.transaction_version is None else options.transaction_version
+    level = kafka.transaction_level(options.transaction_version)
     if client.pinned is not None:
         own_level = client.pinned.transaction_version
     else:

@@ -160,6 +160,8 @@ class _Entry:
             example = f'write for example target = "{drawn[0]}"'
             raise UsageError(f"{nemesis.name} cannot act on {on_one_line(str(target))}: {example}")
         names = _names(target.role, self._targets)
+        if names is None and not target.brokers:
+            names = sorted({each.name for each in drawn if each.role == target.role})
         if names is not None and target.name not in {*names, *(each.name for each in drawn)}:
             raise UsageError(unknown(f"target {target.role}", target.name, names))
         if target.role in nemesis.roles and nemesis.roles[target.role].named_by:
@@ -203,6 +205,7 @@ def _names(role: str, targets: FaultTargets) -> Collection[str] | None:
         "pair": [f"{first}-{second}" for first in brokers for second in brokers if first < second],
         "client": [f"{endpoint}-{broker}" for endpoint in targets.endpoints for broker in brokers],
         "server": targets.services,
+        "topic": targets.topics,
     }
     return names.get(role)
 

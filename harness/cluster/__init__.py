@@ -32,6 +32,8 @@ class Ability(StrEnum):
     SEGMENTS = "read the segment files"  # of every replica
     PACKETS = "drop packets"  # of a broker, including connection requests (SYN)
     DISCONNECT = "disconnect brokers"  # from their network
+    OPERATE = "move partitions, and change topics and features"
+    UPGRADE = "start brokers on another version of Kafka"
 
 
 Need = Ability | type[LinkEffect]
@@ -50,7 +52,7 @@ CONTAINER_ABILITIES: frozenset[Need] = frozenset({Ability.PACKETS, Ability.DISCO
 """Abilities for which each broker must have a network namespace of its own."""
 PROCESS_ABILITIES = ALL_ABILITIES - CONTAINER_ABILITIES
 """The abilities of a cluster whose brokers are processes of this machine."""
-IMAGE_ABILITIES = ALL_ABILITIES - (EFFECTS - CONTAINER_EFFECTS)
+IMAGE_ABILITIES = ALL_ABILITIES - (EFFECTS - CONTAINER_EFFECTS) - {Ability.OPERATE, Ability.UPGRADE}
 """The abilities of a cluster whose brokers and toxiproxy run in containers of an image."""
 
 
@@ -123,6 +125,14 @@ class Broker(Protocol):
 
     def log_bytes(self, partition: TopicPartition) -> int:
         """Return the size of the broker's log of a partition. 0 if the broker has no replica of it."""
+        ...
+
+    def segments(self, partition: TopicPartition) -> int:
+        """Return the number of segment files of the broker's log of a partition. 0 if it has no replica of it."""
+        ...
+
+    def kafka_version(self) -> str:
+        """Return the version of Kafka that the broker has logged since its last start. Empty if there is none yet."""
         ...
 
     def kill(self) -> str:
@@ -214,6 +224,10 @@ class Cluster(Protocol):
         """Return the partition of `__consumer_offsets` to which the group's offsets are written."""
         ...
 
+    def transactions_partition(self, transactional_id: str) -> TopicPartition:
+        """Return the partition of `__transaction_state` to which the states of the id are written."""
+        ...
+
     def out_of_sync(self, topics: Collection[str] | None = None) -> list[str]:
         """Describe each problem that some live broker sees. Empty if there is none.
 
@@ -248,10 +262,47 @@ class Cluster(Protocol):
         """Return the ids of a group's members. None while the group is not stable, or if no coordinator answers."""
         ...
 
-    def finalized_features(self) -> Mapping[str, int]:
+    def finalized_features(self, broker: int | None = None) -> Mapping[str, int]:
         """Return the level of each finalized feature: `transaction.version`, `metadata.version`, ...
 
-        Kafka leaves out features at level 0.
+        Kafka leaves out features at level 0. `broker`: the broker that is asked. None: the active controller.
+        """
+        ...
+
+    def supported_features(self, broker: int) -> Mapping[str, int]:
+        """Return the highest level of each feature that a broker supports."""
+        ...
+
+    def update_feature(self, feature: str, level: int) -> None:
+        """Set the finalized level of a feature. Needs `Ability.OPERATE`."""
+        ...
+
+    def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
+        """Ask for these replicas of partitions, without waiting. The first one is preferred as leader.
+
+        Needs `Ability.OPERATE`, as the next two do.
+        """
+        ...
+
+    def elect_preferred(self, partitions: Collection[TopicPartition]) -> None:
+        """Let the first replica of each partition lead it. It must be in sync."""
+        ...
+
+    def alter_topic(self, topic: str, settings: Mapping[str, str]) -> Mapping[str, str]:
+        """Set settings of a topic. Return their values before."""
+        ...
+
+    def use_kafka(self, broker: int, version: str) -> None:
+        """Let a broker use another version of Kafka from its next start on. Needs `Ability.UPGRADE`, as the next one.
+
+        Raises `FaultFailed` if the run has not prepared this version.
+        """
+        ...
+
+    def release_features(self, version: str) -> None:
+        """Raise all features to the levels of a release, as `kafka-features upgrade --release-version` does.
+
+        Raises `FaultFailed`.
         """
         ...
 

@@ -159,11 +159,22 @@ def quorum_leader(port: Target, timeout_s: float = REQUEST_TIMEOUT_S) -> tuple[i
 
 def finalized_features(port: Target, timeout_s: float = REQUEST_TIMEOUT_S) -> dict[str, int]:
     """Return the level of each finalized feature that this broker knows (KIP-584). Raises `RequestRefused`."""
+    features = _features(port, timeout_s).finalized_features or ()
+    return {feature.name: int(feature.max_version_level) for feature in features}
+
+
+def supported_features(port: Target, timeout_s: float = REQUEST_TIMEOUT_S) -> dict[str, int]:
+    """Return the highest level of each feature that this broker supports (KIP-584). Raises `RequestRefused`."""
+    features = _features(port, timeout_s).supported_features or ()
+    return {feature.name: int(feature.max_version) for feature in features}
+
+
+def _features(port: Target, timeout_s: float) -> Any:
     request = ApiVersionsRequest(client_software_name="fencepost", client_software_version="0", version=3)
     answer = send_request(port, request, timeout_s)
     if answer.error_code != NO_ERROR:
         raise RequestRefused("asking for the features", answer.error_code)
-    return {feature.name: int(feature.max_version_level) for feature in answer.finalized_features or ()}
+    return answer
 
 
 def find_coordinator(port: Target, key: str, kind: int, timeout_s: float = REQUEST_TIMEOUT_S) -> int:

@@ -62,8 +62,15 @@ class DockerBroker(StartedNode):
 
     def log_bytes(self, partition: TopicPartition) -> int:
         """Return the size of the broker's log of a partition. 0 if the broker has no replica of it."""
+        return self._count(partition, "cat", "wc -c")
+
+    def segments(self, partition: TopicPartition) -> int:
+        """Return the number of segment files of the broker's log of a partition. 0 if it has no replica of it."""
+        return self._count(partition, "ls", "wc -l")
+
+    def _count(self, partition: TopicPartition, show: str, count: str) -> int:
         folder = DATA / f"{partition[0]}-{partition[1]}"
-        return int(self.container.run("sh", "-c", f"cat {folder}/*.log 2>/dev/null | wc -c"))
+        return int(self.container.run("sh", "-c", f"{show} {folder}/*.log 2>/dev/null | {count}"))
 
     def kill(self) -> str:
         """Send SIGKILL. Return the proof."""

@@ -1,6 +1,8 @@
 """A cluster whose brokers are JVM processes of this machine. It needs no root and no Docker."""
 
 import shutil
+import subprocess
+from pathlib import Path
 
 import psutil
 
@@ -8,17 +10,23 @@ from harness.cluster import PROCESS_ABILITIES
 from harness.cluster.config import broker_properties
 from harness.cluster.node import LocalBroker
 from harness.cluster.proxies import ToxiproxyServer, end_proxies
+from harness.cluster.start_diagnosis import diagnosis
 from harness.cluster.started import StartedCluster
 from harness.cluster.storage import format_node, new_id
-from harness.environment.jvm import broker_command
+from harness.common.errors import FaultFailed
+from harness.environment import PreparedKafka
+from harness.environment.jvm import FEATURE_TOOL, broker_command
 from harness.network.proxied import ProxiedNetwork
 from harness.witness.segment_witness import SegmentWitness
+
+TOOL_TIMEOUT_S = 60.0
 
 
 class LocalCluster(StartedCluster[LocalBroker]):
     """A cluster of processes that a supervisor starts. Its files are in one folder."""
 
     abilities = PROCESS_ABILITIES
+    _scratch: Path  # where JVMs write native libraries and crash reports
     _toxiproxy: ToxiproxyServer | None = None
 
     def bypasses(self) -> list[str]:
@@ -46,22 +54,61 @@ class LocalCluster(StartedCluster[LocalBroker]):
         api = server.start(self._supervisor, self.layout.links.values())
         return ProxiedNetwork(api, server, self.layout.links, protocol_proxy=protocol_proxy)
 
-    def _make_nodes(self) -> list[LocalBroker]:
+    def use_kafka(self, broker: int, version: str) -> None:
+        """Let a broker use another version of Kafka from its next start on. Its data and its settings stay."""
+        self._nodes[broker - 1].command = self._command(broker, self._kafka(version))
+
+    def release_features(self, version: str) -> None:
+        """Raise all features to the levels of a release, by Kafka's own tool of this release."""
+        release = version.rpartition(".")[0]
+        arguments = ["--bootstrap-server", self.bootstrap, "upgrade", "--release-version", release]
+        command = broker_command(
+            self._prepared.java,
+            self._kafka(version).distribution,
+            main=FEATURE_TOOL,
+            args=arguments,
+            folder=self._scratch,
+        )
+        try:
+            result = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise FaultFailed(f"Kafka's FeatureCommand did not run: {error}") from error
+        if result.returncode:
+            output = result.stdout + result.stderr
+            raise FaultFailed(f"the features of Kafka {release} were not finalized: {diagnosis(output)}")
+
+    def _kafka(self, version: str) -> PreparedKafka:
         prepared = self._prepared
+        versions = {
+            prepared.kafka.version: PreparedKafka(prepared.kafka, prepared.archive_flags),
+            **prepared.upgrades,
+        }
+        if version not in versions:
+            raise FaultFailed(f"this run has not prepared Kafka {version}, but {', '.join(versions)}")
+        return versions[version]
+
+    def _command(self, broker: int, kafka: PreparedKafka) -> list[str]:
+        return broker_command(
+            self._prepared.java,
+            kafka.distribution,
+            args=[self._broker_folder(broker) / "server.properties"],
+            folder=self._scratch,
+            heap_mb=self._spec.heap_mb,
+            archive_flags=kafka.archive_flags,
+        )
+
+    def _broker_folder(self, broker: int) -> Path:
+        return self._folder / "brokers" / str(broker)
+
+    def _make_nodes(self) -> list[LocalBroker]:
         cluster_id, features = new_id(), self._feature_files()
-        scratch = self._supervisor.scratch_folder("brokers")
+        self._scratch = self._supervisor.scratch_folder("brokers")
+        kafka = self._kafka(self._prepared.kafka.version)
         nodes = []
         for broker in self.layout.brokers:
-            folder = self._folder / "brokers" / str(broker)
+            folder = self._broker_folder(broker)
             config = folder / "server.properties"
-            command = broker_command(
-                prepared.java,
-                prepared.kafka,
-                args=[config],
-                folder=scratch,
-                heap_mb=self._spec.heap_mb,
-                archive_flags=prepared.archive_flags,
-            )
+            command = self._command(broker, kafka)
             node = LocalBroker(broker, folder, command, self.layout.harness_port(broker), self._supervisor)
             own_features = features if broker in self.layout.voters else {}
             format_node(node.data_dir, cluster_id, broker, own_features)

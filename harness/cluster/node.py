@@ -29,7 +29,7 @@ class LocalBroker(StartedNode):
         env: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(id_, folder, port)
-        self._command = command
+        self.command = command  # of its next start
         self._supervisor = supervisor
         self._env = env
         self._child: Child | None = None
@@ -55,8 +55,14 @@ class LocalBroker(StartedNode):
 
     def log_bytes(self, partition: TopicPartition) -> int:
         """Return the size of the broker's log of a partition."""
-        segments = (self.data_dir / f"{partition[0]}-{partition[1]}").glob("*.log")
-        return sum(segment.stat().st_size for segment in segments)
+        return sum(segment.stat().st_size for segment in self._segment_files(partition))
+
+    def segments(self, partition: TopicPartition) -> int:
+        """Return the number of segment files of the broker's log of a partition."""
+        return len(self._segment_files(partition))
+
+    def _segment_files(self, partition: TopicPartition) -> list[Path]:
+        return list((self.data_dir / f"{partition[0]}-{partition[1]}").glob("*.log"))
 
     def kill(self) -> str:
         """Send SIGKILL. Return the proof: `process 4711 ended by SIGKILL`."""
@@ -81,7 +87,7 @@ class LocalBroker(StartedNode):
 
     def _start_process(self) -> None:
         self._child = self._supervisor.spawn(
-            self._command, name=f"broker {self.id}", log_file=self.log_file, env=self._env
+            self.command, name=f"broker {self.id}", log_file=self.log_file, env=self._env
         )
 
     def end(self) -> None:

@@ -5,13 +5,13 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TypeVar
 
-from harness.cluster import Ability, PartitionView, TransactionView, admin
+from harness.cluster import Ability, PartitionView, TransactionView, admin, operations
 from harness.cluster.admin import NO_BROKER, ask_all
 from harness.cluster.group_members import stable_members
 from harness.cluster.topics import create_topics
 from harness.common.errors import FaultFailed
 from harness.common.waiting import wait_for
-from harness.model.pipeline import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicSpec
+from harness.model.pipeline import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition, TopicSpec
 from harness.model.vocabulary import WARM_UP
 from harness.wire.protocol import Target, WireError
 
@@ -90,6 +90,11 @@ class ClusterQueries:
     def offsets_partition(self, group: str) -> tuple[str, int]:
         """Return the partition of `__consumer_offsets` with the group's offsets. Partition 0 if ACLs hide the topic."""
         return CONSUMER_OFFSETS, partition_for(group, max(1, len(self.describe(CONSUMER_OFFSETS))))
+
+    def transactions_partition(self, transactional_id: str) -> tuple[str, int]:
+        """Return the partition of `__transaction_state` with the states of the id. Partition 0 if ACLs hide the topic."""
+        partitions = len(self.describe(TRANSACTION_STATE))
+        return TRANSACTION_STATE, partition_for(transactional_id, max(1, partitions))
 
     def out_of_sync(self, topics: Collection[str] | None = None) -> list[str]:
         """Describe each problem that some live broker sees. Empty if there is none."""
@@ -184,16 +189,56 @@ class ClusterQueries:
         """Raise `FaultFailed`, because only brokers in containers can be isolated."""
         raise FaultFailed(f"broker {broker} was not isolated: on this cluster one cannot {how}")
 
-    def finalized_features(self) -> Mapping[str, int]:
+    def use_kafka(self, broker: int, version: str) -> None:
+        """Raise `FaultFailed`, because only a cluster of processes has several versions of Kafka."""
+        raise FaultFailed(f"broker {broker} was not changed: on this cluster one cannot {Ability.UPGRADE}")
+
+    def release_features(self, version: str) -> None:
+        """Raise `FaultFailed`, as `use_kafka` does."""
+        raise FaultFailed(f"no feature was changed: on this cluster one cannot {Ability.UPGRADE}")
+
+    def finalized_features(self, broker: int | None = None) -> Mapping[str, int]:
         """Return the level of each finalized feature. Kafka leaves out features at level 0."""
+        return retry(
+            lambda: admin.finalized_features(self._any_broker() if broker is None else self._brokers[broker]),
+            "the cluster's features",
+        )
 
-        def ask_features() -> dict[str, int]:
-            # If the controller is not a broker, ask any broker.
-            return admin.finalized_features(
-                self._brokers.get(self.controller()) or next(iter(self._brokers.values()))
-            )
+    def supported_features(self, broker: int) -> Mapping[str, int]:
+        """Return the highest level of each feature that a broker supports."""
+        return retry(
+            lambda: admin.supported_features(self._brokers[broker]), f"the features of broker {broker}"
+        )
 
-        return retry(ask_features, "the cluster's features")
+    def update_feature(self, feature: str, level: int) -> None:
+        """Set the finalized level of a feature. Do nothing if it has this level."""
+
+        def update() -> None:
+            port = self._any_broker()
+            present = admin.finalized_features(port).get(feature, 0)
+            if level != present:
+                operations.update_feature(port, feature, level, lowers=level < present)
+
+        retry(update, f"a change of {feature} to {level}")
+
+    def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
+        """Ask for these replicas of partitions, without waiting."""
+        retry(lambda: operations.reassign(self._any_broker(), replicas), "a reassignment of partitions")
+
+    def elect_preferred(self, partitions: Collection[TopicPartition]) -> None:
+        """Let the first replica of each partition lead it."""
+        retry(lambda: operations.elect_preferred(self._any_broker(), partitions), "an election of leaders")
+
+    def alter_topic(self, topic: str, settings: Mapping[str, str]) -> Mapping[str, str]:
+        """Set settings of a topic. Return their values before."""
+
+        def present() -> Mapping[str, str]:
+            port = self._any_broker()
+            return admin.describe_settings(port, admin.TOPIC_RESOURCE, [topic], list(settings))[topic]
+
+        before = retry(present, f"the settings of {topic}")
+        retry(lambda: operations.alter_topic(self._any_broker(), topic, settings), f"new settings of {topic}")
+        return before
 
     def create_topics(self, topics: Sequence[TopicSpec], timeout_s: float) -> None:
         """Create topics and both internal topics, use the internal ones once, and wait until every ISR is full."""
@@ -224,6 +269,10 @@ class ClusterQueries:
         if transactional_id is not None:
             initialise = partial(admin.init_producer_id, port, transactional_id)
             retry(initialise, f"broker {broker} to be ready to coordinate transactions", timeout_s)
+
+    def _any_broker(self) -> Target:
+        """Return the active controller if it is a broker, else any broker."""
+        return self._brokers.get(self.controller()) or next(iter(self._brokers.values()))
 
     def _live(self, ports: Mapping[int, Target]) -> dict[int, Target]:
         return {broker: port for broker, port in ports.items() if self._is_live(broker)}

@@ -1,5 +1,6 @@
 """The base of brokers that a run starts, as a process or in a container."""
 
+import re
 from abc import ABC, abstractmethod
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from harness.wire.protocol import is_answering
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 _STARTED_MESSAGE = "Kafka Server started"
+_VERSION_MESSAGE = re.compile(r"Kafka version: (\S+)")
 
 
 class PortTaken(StartFailed):
@@ -104,6 +106,11 @@ class StartedNode(ABC):
     def started(self) -> bool:
         """Return whether it has printed that it is up. Then all its listeners are bound."""
         return _STARTED_MESSAGE in self._output()
+
+    def kafka_version(self) -> str:
+        """Return the version of Kafka that it has logged since its last start. Empty if there is none yet."""
+        found = _VERSION_MESSAGE.search(self._output())
+        return found[1] if found else ""
 
     def _output(self) -> str:
         if not self.log_file.exists():

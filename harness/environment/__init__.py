@@ -3,7 +3,8 @@
 Programs are found on the machine, or fetched. Begin with `prepare`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,14 @@ if TYPE_CHECKING:
     from harness.environment.java import Java
     from harness.environment.kafka import KafkaDistribution
     from harness.environment.postgres import Postgres
+
+
+@dataclass(frozen=True)
+class PreparedKafka:
+    """A version of Kafka to which brokers are upgraded during a run."""
+
+    distribution: "KafkaDistribution"
+    archive_flags: tuple[str, ...]  # JVM flags that use the class-data archive; empty if it could not be made
 
 
 @dataclass(frozen=True)
@@ -27,3 +36,4 @@ class PreparedEnvironment:
     postgres: "Postgres | None" = None  # None: the pipeline does not need it
     image: "ContainerImage | None" = None  # None: the brokers do not run in containers
     client: "ClientParts | None" = None  # None: `--client` names no version
+    upgrades: Mapping[str, PreparedKafka] = field(default_factory=dict)  # by version

@@ -50,6 +50,10 @@ class KafkaVersion:
         )
         return "; ".join(parts)
 
+    def transaction_level(self, chosen: int | None) -> int:
+        """Return the level of transaction.version of a new cluster. `chosen` is the user's choice, or None."""
+        return self.transaction_default if chosen is None else chosen
+
     def require(self, transaction_version: int | None, group_protocol: str) -> None:
         """Raise `UsageError` if a cluster of this version lacks the transaction version or the group protocol."""
         levels = self.transaction_versions

@@ -1,15 +1,15 @@
 """Prepare the parts from which a cluster is started: find them in the cache, or fetch and build them in parallel."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness.containers.daemon import connect, platform_of
-from harness.environment import PreparedEnvironment
+from harness.environment import PreparedEnvironment, PreparedKafka
 from harness.environment.archive import archive_flags, archive_path
 from harness.environment.builder import Builder
 from harness.environment.container_image import container_image
-from harness.environment.java import find_java
+from harness.environment.java import Java, find_java
 from harness.environment.kafka import fetch_kafka, locate_kafka
 from harness.environment.platforms import Platform
 from harness.environment.postgres import find_postgres
@@ -33,6 +33,7 @@ def prepare(
     mirror: str | None = None,
     postgres_choice: str | None = None,
     image_choice: str | None = None,
+    upgrades: Collection[str] = (),
 ) -> PreparedEnvironment:
     """Find, fetch or build all parts.
 
@@ -41,13 +42,13 @@ def prepare(
         mirror: the URL of a Maven repository to use instead of Maven Central.
         postgres_choice: None: no PostgreSQL.
         image_choice: None: no container image.
+        upgrades: the other versions of Kafka that brokers run later.
 
     Raises:
         UsageError: a choice is not possible.
         FetchFailed: a part cannot be fetched.
         EnvironmentFailure: a part cannot be built.
     """
-    jars = locate_kafka(kafka_version, cache)
     java = find_java(java_choice)
     database = None if postgres_choice is None else find_postgres(postgres_choice)
     daemon = None if image_choice is None else connect()  # fail before anything is fetched
@@ -55,18 +56,30 @@ def prepare(
     with ThreadPoolExecutor(1, thread_name_prefix="prepare") as pool, Builder() as builder:
         target = Platform(*platform_of(daemon)) if daemon else Platform.of_this_machine()
         proxies = pool.submit(_proxies, toxiproxy_choice, target, cache, say, builder)
-        if not jars.class_path[0].parent.exists():
-            say(f"fetching Kafka {kafka_version} into {cache} (46 MB, once)")
-        distribution = fetch_kafka(kafka_version, cache, mirror=mirror)
-        if not archive_path(java, distribution, cache).exists():
-            say(f"making an archive of Kafka's classes for Java {java.version} (once)")
-        flags = archive_flags(java, distribution, cache, builder=builder)
+        kafka, *others = (
+            _kafka(version, java, cache, say, mirror, builder) for version in (kafka_version, *upgrades)
+        )
         image = (
-            container_image(daemon, image_choice, distribution, cache, say)
+            container_image(daemon, image_choice, kafka.distribution, cache, say)
             if daemon and image_choice
             else None
         )
-        return PreparedEnvironment(distribution, java, proxies.result(), tuple(flags), cache, database, image)
+        return PreparedEnvironment(
+            *(kafka.distribution, java, proxies.result(), kafka.archive_flags, cache, database, image),
+            upgrades={other.distribution.version: other for other in others},
+        )
+
+
+def _kafka(
+    version: str, java: Java, cache: Path, say: Callable[[str], None], mirror: str | None, builder: Builder
+) -> PreparedKafka:
+    """Find or fetch a version of Kafka, and make an archive of its classes."""
+    if not locate_kafka(version, cache).class_path[0].parent.exists():
+        say(f"fetching Kafka {version} into {cache} (46 MB, once)")
+    distribution = fetch_kafka(version, cache, mirror=mirror)
+    if not archive_path(java, distribution, cache).exists():
+        say(f"making an archive of the classes of Kafka {version} for Java {java.version} (once)")
+    return PreparedKafka(distribution, tuple(archive_flags(java, distribution, cache, builder=builder)))
 
 
 def _proxies(

@@ -19,7 +19,8 @@ from harness.common.errors import UnreadableInput
 from harness.common.waiting import wait_for
 from harness.databases.backlog import Backlog, no_backlog
 from harness.databases.interface import Service
-from harness.model.pipeline import StageSpec, TopicPartition
+from harness.environment.kafka_versions import DEFAULT_KAFKA
+from harness.model.pipeline import CONSUMER_OFFSETS, TRANSACTION_STATE, StageSpec, TopicPartition
 from harness.model.vocabulary import STEPS_WITH_INPUT, Premise, WorkerStep
 from harness.protocol.rules import ProtocolRule
 from harness.runner.processes import Processes
@@ -27,6 +28,8 @@ from harness.runner.processes import Processes
 T = TypeVar("T")
 BROKER = "broker"
 """The role of a broker that is chosen by its number."""
+VERSIONS = "versions"
+"""The role of a target that is versions of Kafka."""
 
 
 class Resource(StrEnum):
@@ -58,6 +61,11 @@ class Target:
         name = self.name.rpartition("-")[2] if self.role == "client" else self.name
         numbers = re.split("[-,]", name)
         return frozenset(numbers) if all(map(str.isdecimal, numbers)) else frozenset()
+
+    @property
+    def kafka_versions(self) -> tuple[str, ...]:
+        """The versions of Kafka that the brokers run in turn. Empty: the fault does not change their version."""
+        return tuple(self.name.split(",")) if self.role == VERSIONS else ()
 
     @classmethod
     def parse(cls, text: str) -> "Target":
@@ -163,6 +171,9 @@ class FaultTargets:
     stage: str | None = None  # draw only workers of this stage
     step: str | None = None  # draw only this step
     services: tuple[str, ...] = ()  # the names of the database servers
+    replicas: Mapping[str, int] = field(default_factory=dict)  # by topic of the pipeline
+    kafka: str = DEFAULT_KAFKA  # the version of the brokers at the start
+    transaction_version: int = 2  # the finalized level at the start
     # Stages whose transactional ids are not declared. They are observed in requests during the run.
     stages_with_unknown_ids: tuple[str, ...] = ()
 
@@ -175,6 +186,13 @@ class FaultTargets:
     def ids(self) -> list[str]:
         """Every transactional id."""
         return [own for stage in sorted(self.transactional_ids) for own in self.transactional_ids[stage]]
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics of the pipeline, and the internal topics that it uses."""
+        internal = {CONSUMER_OFFSETS: self.groups, TRANSACTION_STATE: self.ids or self.stages_with_unknown_ids}
+        own = {topic for topic, _ in self.topic_partitions}
+        return [*sorted(own), *(topic for topic, users in internal.items() if users)]
 
     @property
     def written(self) -> list[TopicPartition]:

@@ -19,6 +19,10 @@ from harness.runner.nemesis import FaultContext
 from harness.runner.processes import Processes
 from harness.testing.fake_network import FakeNetwork
 
+COORDINATED = {"__transaction_state": "txn ", "__consumer_offsets": "group "}
+"""By internal topic: how the roles begin that a leader of one of its partitions has."""
+WEEK_MS = "604800000"
+
 
 @dataclass
 class FakeBroker:
@@ -29,6 +33,9 @@ class FakeBroker:
     pid: int = 4700
     state: str = "up"
     log_file: Path = Path("nowhere")
+    kafka: str = "4.3.1"
+    next_kafka: str = "4.3.1"
+    rolled: int = 0  # the number of segments that it has rolled
 
     @property
     def running(self) -> bool:
@@ -41,6 +48,16 @@ class FakeBroker:
             self.cluster.busy
             and self.cluster.leader_of(f"{topic_partition[0]}/{topic_partition[1]}") == self.id
         )
+
+    def segments(self, topic_partition: TopicPartition) -> int:
+        """Return 1. If `segment.ms` of the topic is short and the cluster is `busy`, return one more for each call."""
+        segment_ms = self.cluster.settings.get(topic_partition[0], {}).get("segment.ms", WEEK_MS)
+        self.rolled += self.cluster.busy and int(segment_ms) < int(WEEK_MS)
+        return 1 + self.rolled
+
+    def kafka_version(self) -> str:
+        """Return the version of its last start."""
+        return self.kafka
 
     def kill(self) -> str:
         """Stop the broker. Another broker gets its roles."""
@@ -74,6 +91,9 @@ class FakeBroker:
     def _return(self) -> None:
         if self.cluster.heal_fails:
             raise FaultFailed(f"broker {self.id} does not come back")
+        if self.state == "dead":
+            self.pid += 100
+            self.kafka = self.next_kafka
         self.state = "up"
 
 
@@ -89,7 +109,8 @@ class FakeCluster:
     """A `Cluster` in memory."""
 
     size: int = 3
-    moves: bool = True  # another broker gets the roles of a broker that stops
+    # Another broker gets the roles of a broker that stops, and the cluster does what it is asked to.
+    moves: bool = True
     heal_fails: bool = False  # a broker that stopped does not start again
     stays_out_of_sync: bool = False  # `await_in_sync` raises `WaitTimeout`
     busy: bool = True  # the log of a leader is longer than the logs of its followers
@@ -107,6 +128,10 @@ class FakeCluster:
     groups: dict[str, list[tuple[str, ...] | None]] = field(default_factory=dict)
     # By partition: log start, last stable offset, high watermark.
     ends: dict[TopicPartition, tuple[int, int, int]] = field(default_factory=dict)
+    # The replicas of partitions that were reassigned. Others have a replica on each broker.
+    replicas: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    settings: dict[str, dict[str, str]] = field(default_factory=dict)  # by topic
+    features: dict[str, int] = field(default_factory=lambda: {"metadata.version": 31, "transaction.version": 2})
 
     def __post_init__(self) -> None:
         self.brokers = [FakeBroker(number, self, 4700 + number) for number in range(1, self.size + 1)]
@@ -126,14 +151,15 @@ class FakeCluster:
         self.created += topics
 
     def describe(self, topic: str) -> Mapping[int, PartitionView]:
-        """Return the `PartitionView` of each partition of a topic in `created`."""
+        """Return the `PartitionView` of each partition of a topic in `created`, or of an internal topic, which has one."""
         ids = tuple(broker.id for broker in self.brokers)
         up = tuple(broker.id for broker in self.brokers if broker.running)
+        counts = [1] * (topic in COORDINATED) + [spec.partitions for spec in self.created if spec.name == topic]
         return {
-            number: PartitionView(self.leader_of(f"{topic}/{number}"), ids, up, topic)
-            for spec in self.created
-            if spec.name == topic
-            for number in range(spec.partitions)
+            number: PartitionView(
+                self.leader_of(f"{topic}/{number}"), self.replicas.get((topic, number), ids), up, topic
+            )
+            for number in range(max(counts, default=0))
         }
 
     def leader_of(self, role: str) -> int:
@@ -167,6 +193,32 @@ class FakeCluster:
     def offsets_partition(self, group: str) -> TopicPartition:
         """Return partition 0 of __consumer_offsets."""
         return "__consumer_offsets", 0
+
+    def transactions_partition(self, transactional_id: str) -> TopicPartition:
+        """Return partition 0 of __transaction_state."""
+        return "__transaction_state", 0
+
+    def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
+        """Set the replicas of partitions at once. If the leader is none of them, the first one leads."""
+        if not self.moves:
+            return
+        self.replicas |= {partition: tuple(brokers) for partition, brokers in replicas.items()}
+        left = [(topic, n) for (topic, n), to in replicas.items() if self.leader_of(f"{topic}/{n}") not in to]
+        self.elect_preferred(left)
+
+    def elect_preferred(self, partitions: Collection[TopicPartition]) -> None:
+        """Let the first replica lead at once. For an internal topic, it gets all roles of coordinators."""
+        for topic, number in partitions if self.moves else ():
+            prefix = COORDINATED.get(topic, "no role")
+            roles = [f"{topic}/{number}", *(role for role in self._leader if role.startswith(prefix))]
+            self._leader |= dict.fromkeys(roles, self.describe(topic)[number].replicas[0])
+
+    def alter_topic(self, topic: str, settings: Mapping[str, str]) -> Mapping[str, str]:
+        """Set settings of a topic at once. A setting that it does not have had the value `WEEK_MS`."""
+        present = self.settings.setdefault(topic, {})
+        before = {name: present.get(name, WEEK_MS) for name in settings}
+        present |= settings
+        return before
 
     def out_of_sync(self, topics: Collection[str] | None = None) -> list[str]:
         """Name the brokers that are not up."""
@@ -205,9 +257,28 @@ class FakeCluster:
         members = self.groups.get(group, [()])
         return members.pop(0) if len(members) > 1 else members[0]
 
-    def finalized_features(self) -> Mapping[str, int]:
-        """Return the features of a new cluster."""
-        return {"metadata.version": 1, "transaction.version": 2}
+    def finalized_features(self, broker: int | None = None) -> Mapping[str, int]:
+        """Return the levels in `features` that are not 0."""
+        return {feature: level for feature, level in self.features.items() if level}
+
+    def supported_features(self, broker: int) -> Mapping[str, int]:
+        """Return a level of `metadata.version` for each version of Kafka: 31 for 4.3.1."""
+        major, minor, _ = self.brokers[broker - 1].kafka.split(".")
+        return {"metadata.version": 10 * int(major) - 12 + int(minor)}
+
+    def update_feature(self, feature: str, level: int) -> None:
+        """Set the level of a feature at once, if the cluster `moves`."""
+        if self.moves:
+            self.features[feature] = level
+
+    def use_kafka(self, broker: int, version: str) -> None:
+        """Let a broker use another version of Kafka from its next start on, if the cluster `moves`."""
+        if self.moves:
+            self.brokers[broker - 1].next_kafka = version
+
+    def release_features(self, version: str) -> None:
+        """Set `metadata.version` to the level that the first broker supports."""
+        self.features |= self.supported_features(1)
 
     @contextmanager
     def isolate(self, broker: int, how: Ability) -> Iterator[Callable[[], str]]:

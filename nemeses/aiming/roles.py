@@ -20,7 +20,7 @@ from harness.runner.nemesis import (
 )
 from harness.runner.occupied import uses_brokers
 from nemeses.aiming.failover import FAILOVER_BROKERS
-from nemeses.aiming.targets import any_group_coordinator, any_leader, any_txn_coordinator
+from nemeses.aiming.targets import any_group_coordinator, any_leader, any_topic, any_txn_coordinator
 
 
 def minority(brokers: Sequence[int]) -> Sequence[int]:
@@ -113,4 +113,7 @@ ROLES: Mapping[str, RoleChoice] = {
     "majority": _several("majority", majority),
     "all": _several("all", lambda in_order: in_order),
 }
-"""The roles that can follow @, by name."""
+"""The roles of brokers that can follow @, by name."""
+TOPIC = "topic"
+"""The role of the target of faults on every partition of a topic."""
+TOPIC_ROLE = _named(TOPIC, "topic", "TOPIC", any_topic, lambda targets: targets.topics)

@@ -8,9 +8,10 @@ from typing import TypeVar
 
 from harness.cluster import Cluster, PartitionView
 from harness.common.errors import FaultFailed, WaitTimeout
-from harness.model.pipeline import StageSpec
+from harness.model.pipeline import StageSpec, TopicPartition
 from harness.network import LinkTraffic
 from harness.network.links import client_links_by_broker
+from harness.record.naming import split_partition
 from harness.runner.nemesis import (
     DrawnFault,
     FaultContext,
@@ -44,6 +45,11 @@ def any_leader(rng: Random, targets: FaultTargets) -> DrawnFault:
     """Draw the leader of one of the pipeline's partitions."""
     topic, partition = choose(rng, targets.topic_partitions, "a topic")
     return DrawnFault(Target("leader", f"{topic}/{partition}"))
+
+
+def any_topic(rng: Random, targets: FaultTargets) -> DrawnFault:
+    """Draw one of the pipeline's topics, or of the internal topics that it uses."""
+    return DrawnFault(Target("topic", choose(rng, targets.topics, "a topic")))
 
 
 def any_txn_coordinator(rng: Random, targets: FaultTargets) -> DrawnFault:
@@ -89,6 +95,17 @@ def broker_in_role(cluster: Cluster, target: Target) -> Callable[[], int]:
     if target.role == "follower":
         return partial(_follower, cluster, name)
     raise FaultFailed(f"no broker has the role {target}")
+
+
+def partition_of_role(cluster: Cluster, target: Target) -> TopicPartition:
+    """Return the partition whose leader has the role. Raises `FaultFailed` if the role has no partition."""
+    if target.role == "txn-coordinator":
+        return cluster.transactions_partition(target.name)
+    if target.role == "group-coordinator":
+        return cluster.offsets_partition(target.name)
+    if target.role == "leader":
+        return split_partition(target.name)
+    raise FaultFailed(f"no partition decides which broker is {target}")
 
 
 def view_of(cluster: Cluster, topic_partition: str) -> PartitionView:

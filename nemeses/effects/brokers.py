@@ -43,7 +43,7 @@ def inject_on_role(
     returns a sentence that proves that the broker stopped.
     """
     target = planned.target
-    brokers = _brokers_in_role(context, target)
+    brokers = brokers_in_role(context, target)
     effect = _describe(target, brokers)
     worker = _hold_worker(context, planned, effect)
     if worker is None and planned.step:
@@ -71,7 +71,7 @@ def inject_on_role(
     effect.proof.append(f"in every ISR again after {time.monotonic() - begun_s:.1f} s")
 
 
-def _brokers_in_role(context: FaultContext, target: Target) -> list[Broker]:
+def brokers_in_role(context: FaultContext, target: Target) -> list[Broker]:
     """Return the brokers that have the role now. Wait until a broker has it.
 
     Raises `FaultFailed`, `WaitTimeout`, and `TargetMissing` for a broker that another fault has stopped.
@@ -157,6 +157,23 @@ def kill(broker: Broker) -> str:
 def shut_down(broker: Broker) -> str:
     """Send SIGTERM to the broker, and wait until it has shut down cleanly."""
     return f"{broker.stop()} after SIGTERM"
+
+
+def restart(context: FaultContext, broker: Broker, prepare: Callable[[], None] = lambda: None) -> str:
+    """Shut the broker down, start it again, and wait until all replicas are in sync. Return the proof.
+
+    `prepare` is called while the broker is down. Raises `FaultFailed` if the broker does not shut down cleanly or does
+    not come back, and `TargetMissing` if another fault has stopped it.
+    """
+    if not broker.running:
+        raise TargetMissing(f"broker {broker.id} could not be restarted, because another fault has stopped it")
+    proof = shut_down(broker)
+    try:
+        prepare()
+    finally:
+        broker.start()
+    context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
+    return f"broker {broker.id}: {proof}, then in sync as process {broker.pid}"
 
 
 def start(broker: Broker) -> None:

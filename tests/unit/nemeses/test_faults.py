@@ -74,6 +74,14 @@ AIMED = {
         "limit-bandwidth", Target("bridge", "3-1-2"), 0.0, 0.05, {"kb_per_s": 70}
     ),
     "slice-packets": PlannedFault("slice-packets", Target("minority", "2"), 0.0, 0.05, {"slice_bytes": 50}),
+    "move-leader": PlannedFault("move-leader", Target("leader", "in/0"), 0.0, 0.05),
+    "reassign-partitions": PlannedFault("reassign-partitions", Target("topic", "in"), 0.0, 0.05),
+    "rolling-restart": PlannedFault("rolling-restart", Target("all", "2,3,1"), 0.0, 0.05),
+    "rolling-upgrade": PlannedFault("rolling-upgrade", Target("versions", "4.3.1,4.4.0"), 0.0, 0.05),
+    "change-transaction-version": PlannedFault(
+        "change-transaction-version", Target("feature", "transaction.version=1"), 0.0, 0.05
+    ),
+    "roll-segments": PlannedFault("roll-segments", Target("topic", "in"), 0.0, 0.05),
 }
 NEVER_COMMITS = FENCED_ZOMBIE.replace('"committed": 1', '"committed": 0')
 BROKER_FAULTS = (

@@ -1,0 +1,106 @@
+"""Admin requests that change a cluster: the replicas and leaders of partitions, settings of topics, and features.
+
+A broker forwards each of them to the active controller. `harness.cluster.admin` has the requests that change nothing.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+    UpdateFeaturesRequest,
+)
+
+from harness.cluster.admin import NO_ERROR, TOPIC_RESOURCE, RequestRefused
+from harness.model.pipeline import TopicPartition
+from harness.wire.protocol import Target, send_request
+
+TIMEOUT_S = 10.0
+"""The controller answers only after it has written the change."""
+PREFERRED = 0  # the election type: the first replica is to lead (KIP-460)
+ELECTION_NOT_NEEDED = 84
+SET = 0  # the operation on a setting (KIP-339)
+UPGRADE, SAFE_DOWNGRADE = 1, 2  # the directions of a change of a feature (KIP-584)
+
+
+def reassign(port: Target, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
+    """Ask for these replicas of partitions (KIP-455). They are copied later. Raises `RequestRefused`."""
+    kind: Any = AlterPartitionReassignmentsRequest.ReassignableTopic
+    topics = [
+        kind(
+            name=name,
+            partitions=[
+                kind.ReassignablePartition(partition_index=number, replicas=list(brokers))
+                for (topic, number), brokers in replicas.items()
+                if topic == name
+            ],
+        )
+        for name in _topics_of(replicas)
+    ]
+    request = AlterPartitionReassignmentsRequest(timeout_ms=_timeout_ms(), topics=topics, version=0)
+    answer = send_request(port, request, TIMEOUT_S)
+    _require_no_error("reassigning partitions", answer)
+    for topic in answer.responses:
+        for partition in topic.partitions:
+            _require_no_error(f"reassigning {topic.name}/{partition.partition_index}", partition)
+
+
+def elect_preferred(port: Target, partitions: Collection[TopicPartition]) -> None:
+    """Let the first replica of each partition lead it. Raises `RequestRefused` if that replica is not in sync."""
+    kind: Any = ElectLeadersRequest.TopicPartitions
+    topics = [
+        kind(topic=name, partitions=[number for topic, number in partitions if topic == name])
+        for name in _topics_of(partitions)
+    ]
+    request = ElectLeadersRequest(
+        election_type=PREFERRED, topic_partitions=topics, timeout_ms=_timeout_ms(), version=2
+    )
+    answer = send_request(port, request, TIMEOUT_S)
+    _require_no_error("electing leaders", answer)
+    for topic in answer.replica_election_results:
+        for partition in topic.partition_result:
+            if partition.error_code != ELECTION_NOT_NEEDED:
+                _require_no_error(f"electing the leader of {topic.topic}/{partition.partition_id}", partition)
+
+
+def alter_topic(port: Target, topic: str, settings: Mapping[str, str]) -> None:
+    """Set settings of a topic, and keep its other settings. Raises `RequestRefused`."""
+    kind: Any = IncrementalAlterConfigsRequest.AlterConfigsResource
+    configs = [
+        kind.AlterableConfig(name=name, config_operation=SET, value=value) for name, value in settings.items()
+    ]
+    resource = kind(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=configs)
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False, version=1)
+    (answer,) = send_request(port, request, TIMEOUT_S).responses
+    _require_no_error(f"changing the settings of {topic}", answer)
+
+
+def update_feature(port: Target, feature: str, level: int, *, lowers: bool) -> None:
+    """Set the finalized level of a feature. Raises `RequestRefused`.
+
+    `lowers`: the level is lower than the present one. Kafka refuses this if the brokers would lose metadata.
+    """
+    kind: Any = UpdateFeaturesRequest.FeatureUpdateKey
+    update = kind(
+        feature=feature, max_version_level=level, upgrade_type=SAFE_DOWNGRADE if lowers else UPGRADE
+    )
+    request = UpdateFeaturesRequest(timeout_ms=_timeout_ms(), feature_updates=[update], version=1)
+    answer = send_request(port, request, TIMEOUT_S)
+    _require_no_error(f"changing {feature}", answer)
+    for result in answer.results:
+        _require_no_error(f"changing {feature}", result)
+
+
+def _topics_of(partitions: Collection[TopicPartition]) -> list[str]:
+    return sorted({topic for topic, _ in partitions})
+
+
+def _timeout_ms() -> int:
+    return int(TIMEOUT_S * 1000)
+
+
+def _require_no_error(request: str, answer: Any) -> None:
+    if answer.error_code != NO_ERROR:
+        raise RequestRefused(request, answer.error_code, getattr(answer, "error_message", None))

@@ -1,0 +1,68 @@
+"""roll-segments: let the partitions of a topic begin a new segment file every second.
+
+A new segment begins with a snapshot of the producers, and has an index of aborted transactions of its own. So open
+transactions reach over several files. No record is deleted.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from harness.cluster import Ability
+from harness.common.errors import WaitTimeout
+from harness.runner.nemesis import (
+    FaultContext,
+    InjectedFault,
+    Nemesis,
+    PlannedFault,
+    TargetMissing,
+)
+from harness.runner.occupied import uses_brokers
+from nemeses.aiming.roles import TOPIC, TOPIC_ROLE
+from nemeses.aiming.targets import any_topic
+
+SETTINGS = {"segment.ms": "1000", "segment.jitter.ms": "0"}
+ROLL_TIMEOUT_S = 20.0
+
+
+@contextmanager
+def roll_segments(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
+    """Roll the segments of a topic. The fault acted if a broker has new segment files."""
+    cluster, topic = context.cluster, planned.target.name
+    partitions = [(topic, number) for number in cluster.describe(topic)]
+    if not partitions:
+        raise TargetMissing(f"there is no topic {topic}")
+    effect = InjectedFault(target=f"topic {topic}", details={"topic": topic})
+
+    def count() -> int:
+        return sum(broker.segments(partition) for broker in cluster.brokers for partition in partitions)
+
+    files = count()
+    effect.mark_injected()
+    before = cluster.alter_topic(topic, SETTINGS)
+    try:
+        try:
+            context.wait_for(lambda: count() > files, f"a new segment of {topic}", ROLL_TIMEOUT_S, every_s=0.5)
+        except WaitTimeout as error:
+            effect.unmet_goals["rolled"] = str(error)
+        else:
+            effect.add_proof(f"the replicas of {topic} had {files} segment files, and began new ones")
+        yield effect
+    finally:
+        cluster.alter_topic(topic, before)
+    effect.proof.append(f"{count()} at the heal")
+
+
+NEMESIS = Nemesis(
+    name="roll-segments",
+    summary="let the partitions of a topic begin a new segment file every second; no record is deleted",
+    past_tense="had its segments rolled",
+    proves="brokers have new segment files of the topic",
+    needs=frozenset({Ability.OPERATE, Ability.SEGMENTS}),
+    occupies=uses_brokers,
+    hold_s=8.0,
+    recovery_s=2.0,
+    draw=any_topic,
+    roles={TOPIC: TOPIC_ROLE},
+    inject=roll_segments,
+    by_default=False,
+)

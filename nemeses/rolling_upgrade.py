@@ -1,0 +1,145 @@
+"""rolling-upgrade: start each broker in turn on a newer version of Kafka, on its data, while the pipeline runs.
+
+`--kafka` is the version at the start. When all brokers run the new version, the features of its release are finalized,
+as `kafka-features upgrade --release-version` does: `metadata.version`, and with it `transaction.version` and others.
+Until then Kafka permits the way back. After @ follows the version to which the brokers are upgraded, `all` for each
+pinned version in turn, or `back` for the next version and back. Without it, they are upgraded to the next version.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from random import Random
+
+from harness.cluster import Ability
+from harness.environment.kafka import versions
+from harness.runner.nemesis import (
+    VERSIONS,
+    DrawnFault,
+    ExtraNeeds,
+    FaultContext,
+    FaultTargets,
+    InjectedFault,
+    Nemesis,
+    NoTarget,
+    PlannedFault,
+    RoleChoice,
+    Target,
+)
+from harness.runner.occupied import uses_brokers
+from nemeses.aiming.failover import FAILOVER_BROKERS
+from nemeses.effects.brokers import restart
+
+NEXT, ALL, BACK = "next", "all", "back"
+FEATURE = "metadata.version"
+VERSION_TIMEOUT_S = 30.0
+ROLL_S = 30.0
+"""How long three brokers need to be restarted in turn, in seconds."""
+
+
+@contextmanager
+def rolling_upgrade(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
+    """Upgrade the brokers to each version of the target in turn.
+
+    The fault acted if each broker has logged each version, and if the brokers finalized the features of the last one
+    or went back to the first one.
+    """
+    path = planned.target.kafka_versions
+    effect = InjectedFault(
+        target=f"every broker in turn, from Kafka {' to '.join(path)}",
+        short_target="every broker",
+        details={"versions": ", ".join(path)},
+    )
+    effect.mark_injected()
+    proofs: list[str] = []
+    for version in path[1:]:
+        proofs += _upgrade(context, version)
+        if path[-1] != path[0]:
+            proofs.append(_finalize(context, version))
+    for proof in proofs:
+        effect.add_proof(proof)
+    yield effect
+
+
+def _upgrade(context: FaultContext, version: str) -> Iterator[str]:
+    """Restart each broker on a version, and yield the proof. Raises `WaitTimeout` if a broker logs another version."""
+    cluster = context.cluster
+    for broker in cluster.brokers:
+        proof = restart(context, broker, partial(cluster.use_kafka, broker.id, version))
+        context.wait_for(
+            partial(_runs, broker.kafka_version, version),
+            f"broker {broker.id} to log that it is Kafka {version}",
+            VERSION_TIMEOUT_S,
+            last_seen=broker.kafka_version,
+        )
+        level = cluster.supported_features(broker.id).get(FEATURE)
+        yield f"{proof} of Kafka {version}, which supports {FEATURE} {level}"
+
+
+def _runs(logged: Callable[[], str], version: str) -> bool:
+    return logged() == version
+
+
+def _finalize(context: FaultContext, version: str) -> str:
+    """Finalize the features of a version, and return the proof. Raises `WaitTimeout` if no level changes."""
+    cluster = context.cluster
+    before = dict(cluster.finalized_features())
+
+    def changes() -> dict[str, int]:
+        now = cluster.finalized_features()
+        return {name: level for name, level in sorted(now.items()) if level != before.get(name, 0)}
+
+    cluster.release_features(version)
+    changed = context.wait_for(
+        lambda: changes() or None,
+        f"the features of Kafka {version} to be finalized",
+        VERSION_TIMEOUT_S,
+        last_seen=cluster.finalized_features,
+    )
+    words = ", ".join(f"{name} {before.get(name, 0)} to {level}" for name, level in changed.items())
+    return f"finalized for Kafka {version}: {words}"
+
+
+def paths(targets: FaultTargets) -> dict[str, str]:
+    """Return the versions that the brokers run in turn, by what follows @. Raises `NoTarget` if none is newer."""
+    in_order = list(reversed(versions()))
+    start, newer = targets.kafka, in_order[in_order.index(targets.kafka) + 1 :]
+    if not newer:
+        raise NoTarget(f"an older version at the start, such as --kafka {in_order[-2]}")
+    steps = {NEXT: newer[:1], ALL: newer, BACK: [newer[0], start], **{version: [version] for version in newer}}
+    return {at: ",".join([start, *later]) for at, later in steps.items()}
+
+
+def _choice(at: str) -> RoleChoice:
+    def draw(rng: Random, targets: FaultTargets, _: str) -> Target:
+        possible = paths(targets)
+        if at not in possible:
+            raise NoTarget(f"an older version at the start: --kafka is {targets.kafka}")
+        return Target(VERSIONS, possible[at])
+
+    return RoleChoice(draw)
+
+
+def _draw(rng: Random, targets: FaultTargets) -> DrawnFault:
+    return DrawnFault(Target(VERSIONS, paths(targets)[NEXT]))
+
+
+NEMESIS = Nemesis(
+    name="rolling-upgrade",
+    summary="restart each broker in turn on a newer version of Kafka, and finalize its features; it begins on --kafka",
+    past_tense="was upgraded in turn",
+    proves="every broker logs the new version, and features have new levels, unless the brokers go back",
+    needs=frozenset({Ability.KILL, Ability.UPGRADE}),
+    occupies=uses_brokers,
+    hold_s=ROLL_S + 5,
+    recovery_s=5.0,
+    draw=_draw,
+    roles={at: _choice(at) for at in (*versions()[:-1], ALL, BACK)},
+    extra_needs_by_state={
+        ALL: ExtraNeeds(extra_s=ROLL_S * (len(versions()) - 2)),
+        BACK: ExtraNeeds(extra_s=ROLL_S),
+    },
+    least_brokers=FAILOVER_BROKERS,
+    inject=rolling_upgrade,
+    by_default=False,
+)
