@@ -38,9 +38,13 @@ def move_leader(context: FaultContext, planned: PlannedFault) -> Iterator[Inject
         nonlocal moved
         topic, number = partition = partition_of_role(cluster, planned.target)
         view = cluster.describe(topic)[number]
-        heir = next((replica for replica in view.replicas if replica in view.isr and replica != broker.id), None)
+        heir = next(
+            (replica for replica in view.replicas if replica in view.isr and replica != broker.id), None
+        )
         if heir is None:
-            raise TargetMissing(f"{topic}/{number} has no other replica in sync than that of broker {broker.id}")
+            raise TargetMissing(
+                f"{topic}/{number} has no other replica in sync than that of broker {broker.id}"
+            )
         others = [replica for replica in view.replicas if replica not in (heir, broker.id)]
         order = (heir, *others, broker.id)
         moved = {partition: view.replicas}

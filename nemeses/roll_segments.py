@@ -41,7 +41,9 @@ def roll_segments(context: FaultContext, planned: PlannedFault) -> Iterator[Inje
     before = cluster.alter_topic(topic, SETTINGS)
     try:
         try:
-            context.wait_for(lambda: count() > files, f"a new segment of {topic}", ROLL_TIMEOUT_S, every_s=0.5)
+            context.wait_for(
+                lambda: count() > files, f"a new segment of {topic}", ROLL_TIMEOUT_S, every_s=0.5
+            )
         except WaitTimeout as error:
             effect.unmet_goals["rolled"] = str(error)
         else:

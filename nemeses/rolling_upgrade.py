@@ -106,7 +106,12 @@ def paths(targets: FaultTargets) -> dict[str, str]:
     start, newer = targets.kafka, in_order[in_order.index(targets.kafka) + 1 :]
     if not newer:
         raise NoTarget(f"an older version at the start, such as --kafka {in_order[-2]}")
-    steps = {NEXT: newer[:1], ALL: newer, BACK: [newer[0], start], **{version: [version] for version in newer}}
+    steps = {
+        NEXT: newer[:1],
+        ALL: newer,
+        BACK: [newer[0], start],
+        **{version: [version] for version in newer},
+    }
     return {at: ",".join([start, *later]) for at, later in steps.items()}
 
 

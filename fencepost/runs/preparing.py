@@ -39,7 +39,7 @@ def prepare_cluster(
     from harness.environment.container_image import PACKET_FILTER
     from harness.environment.java import find_java, require_in_process
     from harness.environment.jvm import broker_command
-    from harness.environment.prepare import prepare
+    from harness.environment.prepare import prepare, prepare_upgrades
 
     if "postgres" in stores:
         require_extra("a workload with tables in PostgreSQL", "psycopg")
@@ -52,7 +52,6 @@ def prepare_cluster(
         mirror=options.mirror,
         postgres_choice=options.postgres if "postgres" in stores else None,
         image_choice=image_choice(options.image, faults, say) if CLUSTERS[options.cluster].image else None,
-        upgrades=upgrades,
     )
     if ready.image and not ready.image.drops_packets and _drops_packets(faults):
         raise EnvironmentFailure(
@@ -67,7 +66,8 @@ def prepare_cluster(
         known = documented_settings(cache, ready.kafka.version, tool)
         for name in check_settings(options.settings, known):
             say(f"Kafka {ready.kafka.version} does not document the broker setting {name}")
-    return replace(ready, client=client)
+    others = prepare_upgrades(upgrades, ready.java, cache, say, mirror=options.mirror)
+    return replace(ready, client=client, upgrades=others)
 
 
 def _drops_packets(faults: Collection[str]) -> bool:

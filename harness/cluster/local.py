@@ -70,7 +70,9 @@ class LocalCluster(StartedCluster[LocalBroker]):
             folder=self._scratch,
         )
         try:
-            result = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False)
+            result = subprocess.run(
+                command, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise FaultFailed(f"Kafka's FeatureCommand did not run: {error}") from error
         if result.returncode:

@@ -92,7 +92,7 @@ class ClusterQueries:
         return CONSUMER_OFFSETS, partition_for(group, max(1, len(self.describe(CONSUMER_OFFSETS))))
 
     def transactions_partition(self, transactional_id: str) -> tuple[str, int]:
-        """Return the partition of `__transaction_state` with the states of the id. Partition 0 if ACLs hide the topic."""
+        """Return the partition of `__transaction_state` with the id's states. Partition 0 if ACLs hide the topic."""
         partitions = len(self.describe(TRANSACTION_STATE))
         return TRANSACTION_STATE, partition_for(transactional_id, max(1, partitions))
 

@@ -33,7 +33,6 @@ def prepare(
     mirror: str | None = None,
     postgres_choice: str | None = None,
     image_choice: str | None = None,
-    upgrades: Collection[str] = (),
 ) -> PreparedEnvironment:
     """Find, fetch or build all parts.
 
@@ -42,7 +41,6 @@ def prepare(
         mirror: the URL of a Maven repository to use instead of Maven Central.
         postgres_choice: None: no PostgreSQL.
         image_choice: None: no container image.
-        upgrades: the other versions of Kafka that brokers run later.
 
     Raises:
         UsageError: a choice is not possible.
@@ -56,18 +54,28 @@ def prepare(
     with ThreadPoolExecutor(1, thread_name_prefix="prepare") as pool, Builder() as builder:
         target = Platform(*platform_of(daemon)) if daemon else Platform.of_this_machine()
         proxies = pool.submit(_proxies, toxiproxy_choice, target, cache, say, builder)
-        kafka, *others = (
-            _kafka(version, java, cache, say, mirror, builder) for version in (kafka_version, *upgrades)
-        )
+        kafka = _kafka(kafka_version, java, cache, say, mirror, builder)
         image = (
             container_image(daemon, image_choice, kafka.distribution, cache, say)
             if daemon and image_choice
             else None
         )
         return PreparedEnvironment(
-            *(kafka.distribution, java, proxies.result(), kafka.archive_flags, cache, database, image),
-            upgrades={other.distribution.version: other for other in others},
+            kafka.distribution, java, proxies.result(), kafka.archive_flags, cache, database, image
         )
+
+
+def prepare_upgrades(
+    kafka_versions: Collection[str],
+    java: Java,
+    cache: Path,
+    say: Callable[[str], None],
+    *,
+    mirror: str | None = None,
+) -> dict[str, PreparedKafka]:
+    """Find or fetch the versions of Kafka to which brokers are upgraded. Raises as `prepare` does."""
+    with Builder() as builder:
+        return {version: _kafka(version, java, cache, say, mirror, builder) for version in kafka_versions}
 
 
 def _kafka(

@@ -190,7 +190,10 @@ class FaultTargets:
     @property
     def topics(self) -> list[str]:
         """The topics of the pipeline, and the internal topics that it uses."""
-        internal = {CONSUMER_OFFSETS: self.groups, TRANSACTION_STATE: self.ids or self.stages_with_unknown_ids}
+        internal = {
+            CONSUMER_OFFSETS: self.groups,
+            TRANSACTION_STATE: self.ids or self.stages_with_unknown_ids,
+        }
         own = {topic for topic, _ in self.topic_partitions}
         return [*sorted(own), *(topic for topic, users in internal.items() if users)]
 

@@ -131,7 +131,9 @@ class FakeCluster:
     # The replicas of partitions that were reassigned. Others have a replica on each broker.
     replicas: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     settings: dict[str, dict[str, str]] = field(default_factory=dict)  # by topic
-    features: dict[str, int] = field(default_factory=lambda: {"metadata.version": 31, "transaction.version": 2})
+    features: dict[str, int] = field(
+        default_factory=lambda: {"metadata.version": 31, "transaction.version": 2}
+    )
 
     def __post_init__(self) -> None:
         self.brokers = [FakeBroker(number, self, 4700 + number) for number in range(1, self.size + 1)]
@@ -151,10 +153,12 @@ class FakeCluster:
         self.created += topics
 
     def describe(self, topic: str) -> Mapping[int, PartitionView]:
-        """Return the `PartitionView` of each partition of a topic in `created`, or of an internal topic, which has one."""
+        """Return the `PartitionView` of each partition of a topic in `created`. An internal topic has one."""
         ids = tuple(broker.id for broker in self.brokers)
         up = tuple(broker.id for broker in self.brokers if broker.running)
-        counts = [1] * (topic in COORDINATED) + [spec.partitions for spec in self.created if spec.name == topic]
+        counts = [1] * (topic in COORDINATED) + [
+            spec.partitions for spec in self.created if spec.name == topic
+        ]
         return {
             number: PartitionView(
                 self.leader_of(f"{topic}/{number}"), self.replicas.get((topic, number), ids), up, topic

@@ -166,7 +166,9 @@ def restart(context: FaultContext, broker: Broker, prepare: Callable[[], None] =
     not come back, and `TargetMissing` if another fault has stopped it.
     """
     if not broker.running:
-        raise TargetMissing(f"broker {broker.id} could not be restarted, because another fault has stopped it")
+        raise TargetMissing(
+            f"broker {broker.id} could not be restarted, because another fault has stopped it"
+        )
     proof = shut_down(broker)
     try:
         prepare()

@@ -38,7 +38,9 @@ def place(context: FaultContext, replicas: Replicas) -> None:
     )
     cluster.elect_preferred(replicas)
     context.wait_for(
-        lambda: all(describe()[partition] == (brokers, brokers[0]) for partition, brokers in replicas.items()),
+        lambda: all(
+            describe()[partition] == (brokers, brokers[0]) for partition, brokers in replicas.items()
+        ),
         f"{join_topics(topics)} to be led by the first of the new replicas",
         PLACE_TIMEOUT_S,
         every_s=0.2,

@@ -1,0 +1,324 @@
+"""Cluster operations as faults: they act and are healed, they say that they did not act, and bad input is refused."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from fencepost.aims import aim, requested_name, require_known_fault
+from harness.cluster import PartitionView
+from harness.common.errors import FaultFailed, UsageError, WaitTimeout
+from harness.environment.kafka import versions
+from harness.model.pipeline import TopicSpec
+from harness.runner.nemesis import FaultTargets, InjectedFault, PlannedFault, Target, TargetMissing
+from harness.testing.fake_cluster import FakeCluster, fault_context
+from nemeses.reassign_partitions import elsewhere
+from nemeses.registry import NEMESES
+from tests.support.drawn_schedule import draw
+from tests.unit.harness.test_schedule import TARGETS
+
+OPERATIONS = (
+    "move-leader",
+    "reassign-partitions",
+    "rolling-restart",
+    "rolling-upgrade",
+    "change-transaction-version",
+    "roll-segments",
+)
+OLDEST, *_, NEWEST = reversed(versions())
+
+
+def started(size: int = 3, **fields: Any) -> FakeCluster:
+    """Return a cluster with the topic `in` of two partitions."""
+    cluster = FakeCluster(size, **fields)
+    cluster.create_topics([TopicSpec("in", 2)], 1.0)
+    return cluster
+
+
+def act(cluster: FakeCluster, fault: str, target: str) -> InjectedFault:
+    """Inject a fault, and heal it."""
+    planned = PlannedFault(fault, Target.parse(target), 0.0, 0.05)
+    with NEMESES[fault].inject(fault_context(cluster, time_scale=0.001), planned) as effect:
+        pass
+    return effect
+
+
+def drawn_targets(name: str, targets: FaultTargets) -> set[str]:
+    """Return the targets that `--nemesis NAME` can have, after checking that each can be stored."""
+    require_known_fault(name, NEMESES)
+    drawn = set()
+    for seed in range(40):
+        schedule = draw([aim(name, NEMESES)], targets, 240, Random(seed), chosen_by_user=True)
+        for planned in schedule.planned_faults:
+            assert PlannedFault.from_table(planned.as_table()) == planned
+            assert requested_name(planned.as_table(), [name]) == name
+            drawn.add(str(planned.target))
+    return drawn
+
+
+@pytest.mark.parametrize("fault", OPERATIONS)
+def test_an_operation_is_injected_only_if_the_user_names_it(fault: str) -> None:
+    assert not NEMESES[fault].by_default
+
+
+@pytest.mark.parametrize(
+    ("target", "role", "partition"),
+    [
+        ("leader:in/1", "in/1", ("in", 1)),
+        ("txn-coordinator:s-1", "txn s-1", ("__transaction_state", 0)),
+        ("group-coordinator:g", "group g", ("__consumer_offsets", 0)),
+    ],
+)
+def test_a_leader_moves_and_comes_back_while_its_broker_runs(
+    target: str, role: str, partition: tuple[str, int]
+) -> None:
+    cluster = started()
+    planned = PlannedFault("move-leader", Target.parse(target), 0.0, 0.05)
+    with NEMESES["move-leader"].inject(fault_context(cluster), planned) as effect:
+        assert cluster.leader_of(role) == 2 and all(broker.running for broker in cluster.brokers)
+        assert cluster.replicas[partition] == (2, 3, 1)
+    assert cluster.leader_of(role) == 1 and cluster.replicas[partition] == (1, 2, 3)
+    assert effect.acted and "no broker ended" in effect.proof
+    assert effect.describe("handed over its leadership") == "broker 1 handed over its leadership"
+
+
+def test_a_leader_moves_to_a_replica_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        FakeCluster, "describe", lambda cluster, topic: {0: PartitionView(1, (1, 2, 3), (1, 3), topic)}
+    )
+    asked: list[Mapping[tuple[str, int], Any]] = []
+    monkeypatch.setattr(FakeCluster, "reassign", lambda cluster, replicas: asked.append(replicas))
+    monkeypatch.setattr(FakeCluster, "elect_preferred", lambda cluster, partitions: None)
+    act(started(), "move-leader", "leader:in/0")
+    assert asked == [{("in", 0): (3, 2, 1)}, {("in", 0): (1, 2, 3)}]
+
+
+def test_a_leader_cannot_move_from_the_only_replica_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        FakeCluster, "describe", lambda cluster, topic: {0: PartitionView(1, (1, 2), (1,), topic)}
+    )
+    with pytest.raises(TargetMissing, match="in/0 has no other replica in sync than that of broker 1"):
+        act(started(), "move-leader", "leader:in/0")
+
+
+def test_a_leader_that_stays_did_not_move() -> None:
+    cluster = started()
+    cluster.elect_preferred = lambda partitions: None  # type: ignore[method-assign]
+    planned = PlannedFault("move-leader", Target("leader", "in/0"), 0.0, 0.05)
+    context = fault_context(cluster, time_scale=0.001)
+    with NEMESES["move-leader"].inject(context, planned) as effect:
+        assert not effect.acted
+    assert "leader:in/0 to leave broker 1" in effect.unmet_goals["failover"]
+
+
+@pytest.mark.parametrize(
+    ("brokers", "replicas", "leader", "number", "new"),
+    [
+        ((1, 2, 3), (1, 2, 3), 1, 0, (2, 3)),  # a replica less
+        ((1, 2, 3), (1, 2, 3), 1, 1, (3, 2)),
+        ((1, 2, 3, 4, 5), (1, 2, 3), 1, 0, (4, 5, 2)),  # brokers without a replica come first
+        ((1, 2, 3, 4, 5), (1, 2, 3), 2, 3, (5, 4, 1)),
+        ((1, 2), (1,), 1, 0, (2,)),
+    ],
+)
+def test_a_partition_leaves_the_broker_that_leads_it(
+    brokers: tuple[int, ...], replicas: tuple[int, ...], leader: int, number: int, new: tuple[int, ...]
+) -> None:
+    assert elsewhere(PartitionView(leader, replicas, replicas, "in"), brokers, number) == new
+
+
+def test_partitions_move_to_other_brokers_and_back() -> None:
+    cluster = started(4)
+    planned = PlannedFault("reassign-partitions", Target("topic", "in"), 0.0, 0.05)
+    with NEMESES["reassign-partitions"].inject(fault_context(cluster), planned) as effect:
+        assert all(1 not in cluster.replicas["in", number][:1] for number in range(2))
+        assert effect.acted and "2 partitions of in left the brokers that led them" in effect.proof[0]
+    assert set(cluster.replicas.values()) == {(1, 2, 3, 4)}
+    assert cluster.leader_of("in/0") == cluster.leader_of("in/1") == 1
+
+
+@pytest.mark.parametrize("fault", ["reassign-partitions", "roll-segments"])
+def test_a_topic_that_does_not_exist_is_no_target(fault: str) -> None:
+    with pytest.raises(TargetMissing, match="there is no topic out"):
+        act(started(), fault, "topic:out")
+
+
+def test_partitions_that_stay_where_they_are_did_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = started(moves=False)
+    cluster.replicas = {("in", number): (1, 2, 3) for number in range(2)}
+    effect = act(cluster, "reassign-partitions", "topic:in")
+    assert not effect.acted and "topic in to have the new replicas" in effect.unmet_goals["moved"]
+
+
+def test_every_broker_is_restarted_and_the_next_one_waits_until_all_are_in_sync() -> None:
+    cluster = started()
+    pids = [broker.pid for broker in cluster.brokers]
+    effect = act(cluster, "rolling-restart", "all:2,3,1")
+    assert [proof[:9] for proof in effect.proof] == ["broker 2:", "broker 3:", "broker 1:"]
+    assert "process 4702 ended with status 0 after SIGTERM, then in sync as process 4802" in effect.proof[0]
+    assert not {broker.pid for broker in cluster.brokers} & set(pids)
+    assert effect.describe("restarted in turn") == "brokers 2, 3 and 1 restarted in turn"
+
+
+def test_a_broker_that_another_fault_has_stopped_cannot_be_restarted() -> None:
+    cluster = started()
+    cluster.brokers[2].kill()
+    with pytest.raises(TargetMissing, match="broker 3, which another fault has stopped"):
+        act(cluster, "rolling-restart", "all:1,2,3")
+    assert all(broker.running for broker in cluster.brokers[:2])
+
+
+@pytest.mark.parametrize("target", ["all:1,2,3", "versions:4.3.1,4.4.0"])
+def test_a_broker_that_does_not_come_back_fails_the_run(target: str) -> None:
+    fault = "rolling-restart" if target.startswith("all") else "rolling-upgrade"
+    with pytest.raises(FaultFailed, match="broker 1 does not come back"):
+        act(started(heal_fails=True), fault, target)
+
+
+def test_an_upgrade_ends_with_the_features_of_the_new_version() -> None:
+    cluster = started()
+    effect = act(cluster, "rolling-upgrade", "versions:4.3.1,4.4.0")
+    assert {broker.kafka for broker in cluster.brokers} == {"4.4.0"}
+    assert cluster.finalized_features()["metadata.version"] == 32
+    assert effect.proof[0].endswith("of Kafka 4.4.0, which supports metadata.version 32")
+    assert effect.proof[3] == "finalized for Kafka 4.4.0: metadata.version 31 to 32"
+    assert effect.details == {"versions": "4.3.1, 4.4.0"}
+
+
+def test_an_upgrade_that_goes_back_finalizes_no_feature() -> None:
+    cluster = started()
+    effect = act(cluster, "rolling-upgrade", "versions:4.3.1,4.4.0,4.3.1")
+    assert {broker.kafka for broker in cluster.brokers} == {"4.3.1"}
+    assert cluster.finalized_features()["metadata.version"] == 31
+    assert effect.acted and len(effect.proof) == 6
+
+
+def test_a_broker_that_keeps_its_version_was_not_upgraded() -> None:
+    cluster = started()
+    cluster.use_kafka = lambda broker, version: None  # type: ignore[method-assign]
+    with pytest.raises(WaitTimeout, match=r"broker 1 to log that it is Kafka 4\.4\.0; last seen: 4\.3\.1"):
+        act(cluster, "rolling-upgrade", "versions:4.3.1,4.4.0")
+
+
+def test_the_transaction_version_changes_and_comes_back() -> None:
+    cluster = started()
+    planned = PlannedFault(
+        "change-transaction-version", Target("feature", "transaction.version=1"), 0.0, 0.05
+    )
+    with NEMESES["change-transaction-version"].inject(fault_context(cluster), planned) as effect:
+        assert cluster.finalized_features()["transaction.version"] == 1
+    assert cluster.finalized_features()["transaction.version"] == 2
+    assert effect.proof == ["brokers 1, 2 and 3 say that transaction.version is 1, and no longer 2"]
+    assert effect.describe("was changed") == "transaction.version was changed"
+
+
+def test_a_transaction_version_that_the_cluster_has_is_no_change() -> None:
+    with pytest.raises(TargetMissing, match=r"transaction\.version is 2 already"):
+        act(started(), "change-transaction-version", "feature:transaction.version=2")
+
+
+def test_a_broker_with_the_old_transaction_version_fails_the_change() -> None:
+    with pytest.raises(
+        WaitTimeout, match=r"every broker to say that transaction\.version is 1; last seen: 1: 2"
+    ):
+        act(started(moves=False), "change-transaction-version", "feature:transaction.version=1")
+
+
+def test_segments_are_rolled_and_the_topic_gets_its_settings_back() -> None:
+    cluster = started()
+    planned = PlannedFault("roll-segments", Target("topic", "in"), 0.0, 0.05)
+    with NEMESES["roll-segments"].inject(fault_context(cluster), planned) as effect:
+        assert cluster.settings["in"]["segment.ms"] == "1000"
+    assert cluster.settings["in"]["segment.ms"] == "604800000"
+    assert effect.acted and effect.proof[0] == "the replicas of in had 6 segment files, and began new ones"
+
+
+def test_a_topic_without_new_segments_was_not_rolled() -> None:
+    effect = act(started(busy=False), "roll-segments", "topic:in")
+    assert not effect.acted and "a new segment of in" in effect.unmet_goals["rolled"]
+
+
+OWN_TOPICS = {"topic:in", "topic:out", "topic:paid"}
+TOPICS = OWN_TOPICS | {"topic:__consumer_offsets", "topic:__transaction_state"}
+PATHS = {
+    "rolling-upgrade": "versions:4.3.1,4.4.0",
+    "rolling-upgrade@4.4.0": "versions:4.3.1,4.4.0",
+    "rolling-upgrade@all": "versions:4.3.1,4.4.0",
+    "rolling-upgrade@back": "versions:4.3.1,4.4.0,4.3.1",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "targets"),
+    [
+        ("move-leader", {"leader:in/0", "leader:out/0", "leader:paid/0"}),
+        ("move-leader@txn-coordinator:shop-2", {"txn-coordinator:shop-2"}),
+        ("move-leader@group-coordinator:g1", {"group-coordinator:g1"}),
+        ("reassign-partitions", TOPICS),
+        ("reassign-partitions@topic:__transaction_state", {"topic:__transaction_state"}),
+        ("roll-segments", TOPICS),
+        ("roll-segments@topic:out", {"topic:out"}),
+        ("change-transaction-version", {"feature:transaction.version=0", "feature:transaction.version=1"}),
+        *((name, {path}) for name, path in PATHS.items()),
+    ],
+)
+def test_the_target_is_drawn_from_the_seed(name: str, targets: set[str]) -> None:
+    assert drawn_targets(name, replace(TARGETS, kafka="4.3.1")) == targets
+
+
+def test_every_broker_is_in_the_order_of_a_rolling_restart() -> None:
+    drawn = drawn_targets("rolling-restart", TARGETS)
+    assert len(drawn) == 6 and all(len(Target.parse(target).brokers) == 3 for target in drawn)
+
+
+def test_an_upgrade_to_all_versions_takes_each_pinned_one_in_turn() -> None:
+    (target,) = drawn_targets("rolling-upgrade@all", replace(TARGETS, kafka=OLDEST))
+    assert Target.parse(target).kafka_versions == tuple(reversed(versions()))
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_from_an_old_transaction_version_the_change_leads_to_epochs_for_each_transaction(level: int) -> None:
+    targets = replace(TARGETS, transaction_version=level)
+    assert drawn_targets("change-transaction-version", targets) == {"feature:transaction.version=2"}
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "message"),
+    [
+        ("rolling-upgrade", {}, f"needs an older version at the start, such as --kafka {versions()[1]}"),
+        (
+            "rolling-upgrade@4.0.2",
+            {"kafka": "4.3.1"},
+            "needs an older version at the start: --kafka is 4.3.1",
+        ),
+        ("change-transaction-version", {"kafka": OLDEST, "transaction_version": 0}, "--kafka 4.0.2 or newer"),
+        ("change-transaction-version", {"transactional_ids": {}}, "needs a pipeline with a transactional id"),
+        ("move-leader", {"replicas": {"in": 1, "out": 1, "paid": 1}}, "a topic with two replicas or more"),
+        ("move-leader", {"brokers": (1,)}, "needs 2 brokers or more"),
+        ("rolling-restart", {"brokers": (1, 2)}, "needs 3 brokers or more"),
+        ("roll-segments", {"abilities": frozenset()}, "(--cluster local or docker)"),
+        ("rolling-upgrade", {"abilities": frozenset()}, "(--cluster local)"),
+    ],
+)
+def test_an_operation_that_is_not_possible_is_refused(
+    name: str, fields: Mapping[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        draw([aim(name, NEMESES)], replace(TARGETS, **fields), 240, Random(1), chosen_by_user=True)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("move-leader@follower", 'no step or role "follower"'),
+        ("rolling-upgrade@4.9.9", 'no step or role "4.9.9"'),
+        ("rolling-upgrade@all:4.4.0", "write rolling-upgrade@all, not"),
+    ],
+)
+def test_an_unknown_role_of_an_operation_is_refused(name: str, message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        require_known_fault(name, NEMESES)
+    assert message in str(refused.value)
