@@ -42,7 +42,7 @@ def change_transaction_version(context: FaultContext, planned: PlannedFault) -> 
     effect = InjectedFault(
         target=f"{FEATURE} from {before} to {level}",
         short_target=FEATURE,
-        details={"level": str(level), "level_before": str(before)},
+        details={"level": str(level)},
     )
     effect.mark_injected()
     try:

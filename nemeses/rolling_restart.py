@@ -28,8 +28,9 @@ from nemeses.effects.brokers import brokers_in_role, restart
 def rolling_restart(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """Restart every broker. The fault acted if each process shut down cleanly and another one runs in its place."""
     brokers = brokers_in_role(context, planned.target)
+    numbers = [str(broker.id) for broker in brokers]
     effect = InjectedFault(
-        target=f"brokers {join_words([str(broker.id) for broker in brokers], most=len(brokers))}"
+        target=f"brokers {join_words(numbers, most=len(numbers))}", details={"broker": ", ".join(numbers)}
     )
     effect.mark_injected()
     for proof in [restart(context, broker) for broker in brokers]:

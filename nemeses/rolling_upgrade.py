@@ -48,7 +48,10 @@ def rolling_upgrade(context: FaultContext, planned: PlannedFault) -> Iterator[In
     effect = InjectedFault(
         target=f"every broker in turn, from Kafka {' to '.join(path)}",
         short_target="every broker",
-        details={"versions": ", ".join(path)},
+        details={
+            "broker": ", ".join(str(broker.id) for broker in context.cluster.brokers),
+            "versions": ", ".join(path),
+        },
     )
     effect.mark_injected()
     proofs: list[str] = []

@@ -124,8 +124,9 @@ class FaultReport:
     evidence: str
     struck: str  # what was done to the target, in words: "broker 2 was killed"
     details: Mapping[str, str] = field(default_factory=dict)
-    """The target, by kind: `broker`, `brokers` (`1, 3`), their `role`, `worker` (its journal), `step`,
-    `transactional_id`, `state`, `group` or `partition`."""
+    """The target, by kind: `broker` (`2, 3, 1`: in turn), `brokers` (`1, 3`: at the same time), their `role`, `worker`
+    (its journal), `step`, `transactional_id`, `state`, `group`, `partition`, `topic` or `level` (of a feature). Also
+    `versions` of Kafka, in turn."""
     liveness: Liveness | None = None
     """How long the fault hurt. It is computed with the verdict. None in metadata.json, and if the fault did not act."""
 

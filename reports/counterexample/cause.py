@@ -271,7 +271,7 @@ def _without_marker(
         end_s = float("inf") if fault.end_s is None else fault.end_s
         if (
             fault.acted
-            and (fault.details.get("broker") or fault.details.get("brokers"))
+            and fault.details.keys() & {"broker", "brokers", "topic"}
             and fault.start_s * 1e9 - TICK_NS <= completed_ns <= end_s * 1e9
         ):
             until = "" if fault.end_s is None else f" until {at(fault.end_s * 1e9)}"

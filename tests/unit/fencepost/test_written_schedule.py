@@ -117,6 +117,35 @@ def test_the_parameters_of_a_fault_on_links_are_drawn_if_an_entry_leaves_them_ou
     assert len(drawn) > 1 and drawn <= set(range(80, 151))
 
 
+OPERATIONS = (
+    entry("move-leader", 5, 'target = "group-coordinator"')
+    + entry("reassign-partitions@topic:__transaction_state", 15)
+    + entry("roll-segments", 25, 'target = "topic:invoices"')
+    + entry("change-transaction-version", 35, 'target = "feature:transaction.version=0"')
+)
+
+
+def test_a_cluster_operation_is_an_entry_and_its_stored_form_is_read_again(tmp_path: Path) -> None:
+    faults = planned(tmp_path, OPERATIONS)
+    upgrade = planned(tmp_path, entry("rolling-upgrade@back", 5), kafka="4.3.1")
+    assert [str(fault.target) for fault in faults[1:] + upgrade] == [
+        "topic:__transaction_state",
+        "topic:invoices",
+        "feature:transaction.version=0",
+        "versions:4.3.1,4.4.0,4.3.1",
+    ]
+    assert faults[0].target.role == "group-coordinator" and faults[0].target.name
+    for stored, options in ((faults, {}), (upgrade, {"kafka": "4.3.1"})):
+        text = StoredPlan(Options(), schedule=[fault.as_table() for fault in stored]).text()
+        assert planned(tmp_path, text, **options) == stored
+
+
+def test_an_upgrade_is_planned_only_on_a_way_that_kafka_permits(tmp_path: Path) -> None:
+    text = entry("rolling-upgrade", 5, 'target = "versions:4.3.1,4.2.1"')
+    with pytest.raises(UsageError, match=r'there is no target versions "4\.3\.1,4\.2\.1"'):
+        planned(tmp_path, text, kafka="4.3.1")
+
+
 def test_a_rule_is_an_entry_in_both_of_its_forms(tmp_path: Path) -> None:
     nested = '[[schedule]]\nfault = "rule"\napi = "EndTxn"\naction = "hold"\nwho = { group = "g" }\n'
     nested += 'start_s = 4\nrelease = { after = ["EndTxn", "Produce response"] }\n'
@@ -228,6 +257,16 @@ MISTAKES: dict[str, tuple[str, str]] = {
         + entry("pause-worker", 5.5, 'target = "worker:shop/shop-1"'),
         "because both act on worker:shop/shop-1",
     ),
+    "a topic that the run does not have": (
+        entry("roll-segments", 5, 'target = "topic:invoice"'),
+        '1: there is no target topic "invoice"; did you mean "invoices"?',
+    ),
+    "a level that the change cannot lead to": (
+        entry("change-transaction-version", 5, 'target = "feature:transaction.version=2"'),
+        '1: there is no target feature "transaction.version=2"; did you mean "transaction.version=1"?',
+    ),
+    "an upgrade from the newest version": (
+        entry("rolling-upgrade", 5), "1: rolling-upgrade needs an older version at the start, such as --kafka"),
     "no schedule": ("[options]\nseed = 1", "has no [[schedule]]: write one for each fault"),
     "an unknown table": ('[[rule]]\napi = "EndTxn"', 'there is no table "rule"'),
     "no TOML": ("[[schedule]", "is not TOML: "),

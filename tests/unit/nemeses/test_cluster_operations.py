@@ -184,7 +184,7 @@ def test_an_upgrade_ends_with_the_features_of_the_new_version() -> None:
     assert cluster.finalized_features()["metadata.version"] == 32
     assert effect.proof[0].endswith("of Kafka 4.4.0, which supports metadata.version 32")
     assert effect.proof[3] == "finalized for Kafka 4.4.0: metadata.version 31 to 32"
-    assert effect.details == {"versions": "4.3.1, 4.4.0"}
+    assert effect.details == {"broker": "1, 2, 3", "versions": "4.3.1, 4.4.0"}
 
 
 def test_an_upgrade_that_goes_back_finalizes_no_feature() -> None:

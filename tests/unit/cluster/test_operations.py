@@ -1,0 +1,117 @@
+"""Requests that change a cluster: what is sent, and which answers are errors."""
+
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersResponse,
+    IncrementalAlterConfigsResponse,
+    UpdateFeaturesResponse,
+)
+
+from harness.cluster import operations
+from harness.cluster.admin import RequestRefused
+from harness.wire.protocol import encode_request
+
+REFUSED = 42
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function that sets the broker's answer. It returns the list of the requests, each of which can be encoded."""
+
+    def answer_with(response: Any) -> list[Any]:
+        requests: list[Any] = []
+
+        def answer(port: int, request: Any, timeout_s: float) -> Any:
+            assert encode_request(request, 1)
+            requests.append(request)
+            return response
+
+        monkeypatch.setattr(operations, "send_request", answer)
+        return requests
+
+    return answer_with
+
+
+def test_replicas_are_asked_for_by_topic(broker: Any) -> None:
+    kind: Any = AlterPartitionReassignmentsResponse
+    requests = broker(kind(error_code=0, responses=[], version=0))
+    operations.reassign(1, {("b", 0): (2, 3), ("a", 1): (1,), ("b", 2): (3, 1)})
+    (request,) = requests
+    sent = [(t.name, [(p.partition_index, p.replicas) for p in t.partitions]) for t in request.topics]
+    assert sent == [("a", [(1, [1])]), ("b", [(0, [2, 3]), (2, [3, 1])])]
+
+
+def test_a_partition_that_cannot_be_reassigned_is_refused(broker: Any) -> None:
+    kind: Any = AlterPartitionReassignmentsResponse
+    topic = kind.ReassignableTopicResponse
+    partition = topic.ReassignablePartitionResponse(
+        partition_index=1, error_code=REFUSED, error_message="no broker 9"
+    )
+    broker(kind(error_code=0, responses=[topic(name="a", partitions=[partition])], version=0))
+    with pytest.raises(RequestRefused, match="reassigning a/1 was refused with error 42: no broker 9"):
+        operations.reassign(1, {("a", 1): (9,)})
+
+
+@pytest.mark.parametrize("code", [0, operations.ELECTION_NOT_NEEDED])
+def test_a_leader_that_leads_already_needs_no_election(broker: Any, code: int) -> None:
+    requests = broker(_elected(code))
+    operations.elect_preferred(1, [("a", 1)])
+    assert requests[0].election_type == operations.PREFERRED
+
+
+def test_a_leader_that_is_not_in_sync_is_refused(broker: Any) -> None:
+    broker(_elected(80))
+    with pytest.raises(RequestRefused, match="electing the leader of a/1 was refused with error 80"):
+        operations.elect_preferred(1, [("a", 1)])
+
+
+def _elected(code: int) -> Any:
+    kind: Any = ElectLeadersResponse
+    result = kind.ReplicaElectionResult
+    partition = result.PartitionResult(partition_id=1, error_code=code, error_message=None)
+    return kind(
+        error_code=0, replica_election_results=[result(topic="a", partition_result=[partition])], version=2
+    )
+
+
+def test_settings_of_a_topic_are_set_one_by_one(broker: Any) -> None:
+    kind: Any = IncrementalAlterConfigsResponse
+    done = kind.AlterConfigsResourceResponse(
+        error_code=0, error_message=None, resource_type=2, resource_name="a"
+    )
+    requests = broker(kind(responses=[done], version=1))
+    operations.alter_topic(1, "a", {"segment.ms": "1000"})
+    (resource,) = requests[0].resources
+    assert [(config.name, config.config_operation, config.value) for config in resource.configs] == [
+        ("segment.ms", operations.SET, "1000")
+    ]
+    done.error_code, done.error_message = REFUSED, "no such setting"
+    with pytest.raises(RequestRefused, match="changing the settings of a was refused with error 42: no such"):
+        operations.alter_topic(1, "a", {"segment.m": "1000"})
+
+
+@pytest.mark.parametrize(("lowers", "direction"), [(False, 1), (True, 2)])
+def test_a_level_is_lowered_only_without_a_loss(broker: Any, lowers: bool, direction: int) -> None:
+    requests = broker(UpdateFeaturesResponse(error_code=0, error_message=None, results=[], version=1))
+    operations.update_feature(1, "transaction.version", 1, lowers=lowers)
+    (update,) = requests[0].feature_updates
+    assert (update.feature, update.max_version_level, update.upgrade_type) == (
+        "transaction.version",
+        1,
+        direction,
+    )
+
+
+def test_a_level_that_kafka_does_not_permit_is_refused(broker: Any) -> None:
+    kind: Any = UpdateFeaturesResponse
+    result = kind.UpdatableFeatureResult(
+        feature="transaction.version", error_code=REFUSED, error_message="level 9"
+    )
+    broker(kind(error_code=0, error_message=None, results=[result], version=1))
+    with pytest.raises(
+        RequestRefused, match=r"changing transaction\.version was refused with error 42: level 9"
+    ):
+        operations.update_feature(1, "transaction.version", 9, lowers=False)
