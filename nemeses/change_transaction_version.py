@@ -1,7 +1,8 @@
 """change-transaction-version: change the feature `transaction.version` while transactions go on, and change it back.
 
 On version 2, a client sends no AddPartitionsToTxn, and each transaction has an epoch of its own (KIP-890). A client
-learns the version from the responses of brokers. So for some time transactions of both kinds are in one log.
+learns the version when it connects to a broker. So a client that stays connected goes on as before, and one that starts
+meanwhile uses the new version: transactions of both kinds are in one log.
 """
 
 from collections.abc import Iterator
@@ -96,7 +97,7 @@ NEMESIS = Nemesis(
     proves="every broker answers the new level",
     needs=frozenset({Ability.OPERATE}),
     occupies=uses_brokers,
-    hold_s=6.0,
+    hold_s=12.0,
     recovery_s=5.0,
     draw=_draw,
     inject=change_transaction_version,

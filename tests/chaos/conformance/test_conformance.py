@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.cluster import Ability
 from harness.network import Cut
 from tests.support.cluster_kinds import OpenedCluster, Version, every
-from tests.support.conformance import brokers, clients, links, means, queries, witness
+from tests.support.conformance import brokers, clients, links, means, operations, queries, witness
 from tests.support.needs import skip_or_fail
 
 pytestmark = pytest.mark.timeout(900)
@@ -68,6 +69,13 @@ def test_brokers_are_stopped_and_start_again(subject: OpenedCluster, check: brok
     with means.write_load(cluster, subject.user):
         check(cluster, subject.user)
         cluster.await_in_sync(means.SYNC_TIMEOUT_S)
+
+
+def test_partitions_settings_and_features_are_changed_and_changed_back(subject: OpenedCluster) -> None:
+    if Ability.OPERATE in subject.cluster.abilities:
+        operations.check_a_leader_moves(subject.cluster, subject.user)
+        operations.check_settings_of_a_topic_change(subject.cluster, subject.user)
+        operations.check_a_feature_changes(subject.cluster)
 
 
 def test_a_clients_link_is_cut_and_healed(subject: OpenedCluster) -> None:
