@@ -58,7 +58,7 @@ def change_transaction_version(context: FaultContext, planned: PlannedFault) -> 
 def _finalize(context: FaultContext, level: int) -> None:
     """Set the level, and wait until every broker knows it. Raises `WaitTimeout`."""
     cluster = context.cluster
-    cluster.update_feature(FEATURE, level)
+    cluster.update_features({FEATURE: level})
 
     def known() -> dict[int, int]:
         return {

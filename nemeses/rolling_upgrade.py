@@ -1,9 +1,9 @@
 """rolling-upgrade: start each broker in turn on a newer version of Kafka, on its data, while the pipeline runs.
 
-`--kafka` is the version at the start. When all brokers run the new version, the features of its release are finalized,
-as `kafka-features upgrade --release-version` does: `metadata.version`, and with it `transaction.version` and others.
-Until then Kafka permits the way back. After @ follows the version to which the brokers are upgraded, `all` for each
-pinned version in turn, or `back` for the next version and back. Without it, they are upgraded to the next version.
+`--kafka` is the version at the start. When all brokers run the new version, the features that a new cluster of it has
+are finalized: `metadata.version`, and with it `transaction.version` and others. Until then Kafka permits the way back.
+After @ follows the version to which the brokers are upgraded, `all` for each pinned version in turn, or `back` for the
+next version and back. Without it, they are upgraded to the next version.
 """
 
 from collections.abc import Callable, Iterator
@@ -84,23 +84,21 @@ def _runs(logged: Callable[[], str], version: str) -> bool:
 
 
 def _finalize(context: FaultContext, version: str) -> str:
-    """Finalize the features of a version, and return the proof. Raises `WaitTimeout` if no level changes."""
+    """Finalize the features of a new cluster of a version, and return the proof. Raises `WaitTimeout`."""
     cluster = context.cluster
     before = dict(cluster.finalized_features())
-
-    def changes() -> dict[str, int]:
-        now = cluster.finalized_features()
-        return {name: level for name, level in sorted(now.items()) if level != before.get(name, 0)}
-
-    cluster.release_features(version)
-    changed = context.wait_for(
-        lambda: changes() or None,
+    higher = {
+        name: level for name, level in cluster.features_of(version).items() if level > before.get(name, 0)
+    }
+    cluster.update_features(higher)
+    context.wait_for(
+        lambda: higher.items() <= cluster.finalized_features().items(),
         f"the features of Kafka {version} to be finalized",
         VERSION_TIMEOUT_S,
         last_seen=cluster.finalized_features,
     )
-    words = ", ".join(f"{name} {before.get(name, 0)} to {level}" for name, level in changed.items())
-    return f"finalized for Kafka {version}: {words}"
+    words = (f"{name} {before.get(name, 0)} to {level}" for name, level in sorted(higher.items()))
+    return f"finalized for Kafka {version}: {', '.join(words)}"
 
 
 def paths(targets: FaultTargets) -> dict[str, str]:
@@ -134,7 +132,7 @@ def _draw(rng: Random, targets: FaultTargets) -> DrawnFault:
 
 NEMESIS = Nemesis(
     name="rolling-upgrade",
-    summary="restart each broker in turn on a newer version of Kafka, and finalize its features; it begins on --kafka",
+    summary="restart each broker in turn on a newer version of Kafka than --kafka, and finalize its features",
     past_tense="was upgraded in turn",
     proves="every broker logs the new version, and features have new levels, unless the brokers go back",
     needs=frozenset({Ability.KILL, Ability.UPGRADE}),

@@ -273,8 +273,8 @@ class Cluster(Protocol):
         """Return the highest level of each feature that a broker supports."""
         ...
 
-    def update_feature(self, feature: str, level: int) -> None:
-        """Set the finalized level of a feature. Needs `Ability.OPERATE`."""
+    def update_features(self, levels: Mapping[str, int]) -> None:
+        """Set the finalized levels of features. Needs `Ability.OPERATE`."""
         ...
 
     def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
@@ -299,10 +299,10 @@ class Cluster(Protocol):
         """
         ...
 
-    def release_features(self, version: str) -> None:
-        """Raise all features to the levels of a release, as `kafka-features upgrade --release-version` does.
+    def features_of(self, version: str) -> Mapping[str, int]:
+        """Return the level of each feature that a new cluster of a version of Kafka has.
 
-        Raises `FaultFailed`.
+        Raises `FaultFailed` if the run has not prepared this version.
         """
         ...
 

@@ -1,7 +1,6 @@
 """A cluster whose brokers are JVM processes of this machine. It needs no root and no Docker."""
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import psutil
@@ -10,16 +9,13 @@ from harness.cluster import PROCESS_ABILITIES
 from harness.cluster.config import broker_properties
 from harness.cluster.node import LocalBroker
 from harness.cluster.proxies import ToxiproxyServer, end_proxies
-from harness.cluster.start_diagnosis import diagnosis
 from harness.cluster.started import StartedCluster
-from harness.cluster.storage import format_node, new_id
+from harness.cluster.storage import feature_levels, format_node, new_id
 from harness.common.errors import FaultFailed
 from harness.environment import PreparedKafka
-from harness.environment.jvm import FEATURE_TOOL, broker_command
+from harness.environment.jvm import broker_command
 from harness.network.proxied import ProxiedNetwork
 from harness.witness.segment_witness import SegmentWitness
-
-TOOL_TIMEOUT_S = 60.0
 
 
 class LocalCluster(StartedCluster[LocalBroker]):
@@ -58,26 +54,9 @@ class LocalCluster(StartedCluster[LocalBroker]):
         """Let a broker use another version of Kafka from its next start on. Its data and its settings stay."""
         self._nodes[broker - 1].command = self._command(broker, self._kafka(version))
 
-    def release_features(self, version: str) -> None:
-        """Raise all features to the levels of a release, by Kafka's own tool of this release."""
-        release = version.rpartition(".")[0]
-        arguments = ["--bootstrap-server", self.bootstrap, "upgrade", "--release-version", release]
-        command = broker_command(
-            self._prepared.java,
-            self._kafka(version).distribution,
-            main=FEATURE_TOOL,
-            args=arguments,
-            folder=self._scratch,
-        )
-        try:
-            result = subprocess.run(
-                command, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise FaultFailed(f"Kafka's FeatureCommand did not run: {error}") from error
-        if result.returncode:
-            output = result.stdout + result.stderr
-            raise FaultFailed(f"the features of Kafka {release} were not finalized: {diagnosis(output)}")
+    def features_of(self, version: str) -> dict[str, int]:
+        """Return the features of a new cluster of a version, as StorageTool of this version writes them."""
+        return feature_levels(self._feature_files(self._kafka(version).distribution))
 
     def _kafka(self, version: str) -> PreparedKafka:
         prepared = self._prepared

@@ -77,20 +77,27 @@ def alter_topic(port: Target, topic: str, settings: Mapping[str, str]) -> None:
     _require_no_error(f"changing the settings of {topic}", answer)
 
 
-def update_feature(port: Target, feature: str, level: int, *, lowers: bool) -> None:
-    """Set the finalized level of a feature. Raises `RequestRefused`.
+def update_features(port: Target, present: Mapping[str, int], levels: Mapping[str, int]) -> None:
+    """Set the finalized levels of features, all or none. Raises `RequestRefused`.
 
-    `lowers`: the level is lower than the present one. Kafka refuses this if the brokers would lose metadata.
+    `present` has the levels before. Kafka refuses a lower level if the brokers would lose metadata.
     """
+    if not levels:
+        return
     kind: Any = UpdateFeaturesRequest.FeatureUpdateKey
-    update = kind(
-        feature=feature, max_version_level=level, upgrade_type=SAFE_DOWNGRADE if lowers else UPGRADE
-    )
-    request = UpdateFeaturesRequest(timeout_ms=_timeout_ms(), feature_updates=[update], version=1)
+    updates = [
+        kind(
+            feature=name,
+            max_version_level=level,
+            upgrade_type=UPGRADE if level > present.get(name, 0) else SAFE_DOWNGRADE,
+        )
+        for name, level in levels.items()
+    ]
+    request = UpdateFeaturesRequest(timeout_ms=_timeout_ms(), feature_updates=updates, version=1)
     answer = send_request(port, request, TIMEOUT_S)
-    _require_no_error(f"changing {feature}", answer)
+    _require_no_error(f"changing {', '.join(levels)}", answer)
     for result in answer.results:
-        _require_no_error(f"changing {feature}", result)
+        _require_no_error(f"changing {result.feature}", result)
 
 
 def _topics_of(partitions: Collection[TopicPartition]) -> list[str]:

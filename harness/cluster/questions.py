@@ -193,9 +193,9 @@ class ClusterQueries:
         """Raise `FaultFailed`, because only a cluster of processes has several versions of Kafka."""
         raise FaultFailed(f"broker {broker} was not changed: on this cluster one cannot {Ability.UPGRADE}")
 
-    def release_features(self, version: str) -> None:
+    def features_of(self, version: str) -> Mapping[str, int]:
         """Raise `FaultFailed`, as `use_kafka` does."""
-        raise FaultFailed(f"no feature was changed: on this cluster one cannot {Ability.UPGRADE}")
+        raise FaultFailed(f"Kafka {version} is not known: on this cluster one cannot {Ability.UPGRADE}")
 
     def finalized_features(self, broker: int | None = None) -> Mapping[str, int]:
         """Return the level of each finalized feature. Kafka leaves out features at level 0."""
@@ -210,16 +210,16 @@ class ClusterQueries:
             lambda: admin.supported_features(self._brokers[broker]), f"the features of broker {broker}"
         )
 
-    def update_feature(self, feature: str, level: int) -> None:
-        """Set the finalized level of a feature. Do nothing if it has this level."""
+    def update_features(self, levels: Mapping[str, int]) -> None:
+        """Set the finalized levels of features. Those that have their level already are left out."""
 
         def update() -> None:
             port = self._any_broker()
-            present = admin.finalized_features(port).get(feature, 0)
-            if level != present:
-                operations.update_feature(port, feature, level, lowers=level < present)
+            present = admin.finalized_features(port)
+            changed = {name: level for name, level in levels.items() if level != present.get(name, 0)}
+            operations.update_features(port, present, changed)
 
-        retry(update, f"a change of {feature} to {level}")
+        retry(update, f"new levels of {', '.join(levels)}")
 
     def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
         """Ask for these replicas of partitions, without waiting."""

@@ -17,6 +17,7 @@ from harness.common.errors import StartFailed, UsageError, WaitTimeout
 from harness.common.waiting import wait_for
 from harness.environment import PreparedEnvironment
 from harness.environment.jvm import STORAGE_TOOL, broker_command
+from harness.environment.kafka import KafkaDistribution
 from harness.environment.ports import can_listen
 from harness.model.promises import FETCH
 from harness.network.proxied import ProxiedNetwork
@@ -177,16 +178,18 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
         self._last_ports = []
         return next_port
 
-    def _feature_files(self) -> dict[str, bytes]:
-        """Return the files with the features of the new cluster, from the cache or from Kafka's own tool."""
-        prepared = self._prepared
+    def _feature_files(self, other: KafkaDistribution | None = None) -> dict[str, bytes]:
+        """Return the files with the features of a new cluster, from the cache or from Kafka's own tool.
+
+        `other`: the version of Kafka that writes them. None: the version at the start, with the user's features.
+        """
+        prepared, kafka = self._prepared, other or self._prepared.kafka
 
         def storage_tool(folder: Path) -> list[str]:
-            return broker_command(prepared.java, prepared.kafka, main=STORAGE_TOOL, args=[], folder=folder)
+            return broker_command(prepared.java, kafka, main=STORAGE_TOOL, args=[], folder=folder)
 
-        return feature_files(
-            prepared.cache, prepared.kafka.version, storage_tool, self._spec.transaction_version
-        )
+        transaction_version = None if other else self._spec.transaction_version
+        return feature_files(prepared.cache, kafka.version, storage_tool, transaction_version)
 
     def _await_registered(self) -> None:
         """Wait until every broker sees all brokers registered. Raises `StartFailed`."""

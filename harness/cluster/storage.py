@@ -13,11 +13,16 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from kafka.record import MemoryRecords
+
 from harness.cluster.start_diagnosis import diagnosis
 from harness.common.errors import StartFailed
 from harness.environment.cache import provide
+from harness.witness.fields import FieldReader
 
 _CHECKPOINT = "*.checkpoint"
+_FEATURE_LEVEL = 12
+"""The key of the message FeatureLevelRecord."""
 _TIMEOUT_S = 60.0
 _FORMAT_ONLY = """\
 node.id=1
@@ -62,6 +67,27 @@ def feature_files(
     name = f"features-{kafka}" + (f"-transactions-{transaction_version}" if feature_options else "")
     cached = provide(cache, name, lambda folder: _make(folder, storage_tool, feature_options))
     return {str(file.relative_to(cached)): file.read_bytes() for file in cached.rglob(_CHECKPOINT)}
+
+
+def feature_levels(files: Mapping[str, bytes]) -> dict[str, int]:
+    """Return the level of each feature in the result of `feature_files`.
+
+    Kafka's message FeatureLevelRecord (version 0) is a record of the metadata log. In front of it are three bytes: the
+    versions of the frame and of the message, and between them the key of the message.
+    """
+    levels = {}
+    for content in files.values():
+        records = MemoryRecords(content)
+        while records.has_next():
+            batch = records.next_batch()
+            for record in () if batch.is_control_batch else batch:
+                fields = FieldReader(record.value)
+                _, key, _ = fields.int8(), fields.int8(), fields.int8()
+                if key == _FEATURE_LEVEL:
+                    fields.flexible = True
+                    name = fields.string() or ""
+                    levels[name] = fields.int16()
+    return levels
 
 
 def _make(

@@ -13,7 +13,6 @@ from harness.environment.kafka_versions import kafka_version
 
 BROKER = "kafka.Kafka"
 STORAGE_TOOL = "kafka.tools.StorageTool"
-FEATURE_TOOL = "org.apache.kafka.tools.FeatureCommand"
 LOGGING: Mapping[str, tuple[str, str]] = {
     "log4j2": ("log4j2.configurationFile", "log4j2.xml"),
     "log4j1": ("log4j.configuration", "log4j1.properties"),

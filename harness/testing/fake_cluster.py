@@ -97,6 +97,12 @@ class FakeBroker:
         self.state = "up"
 
 
+def level_of(version: str) -> int:
+    """Return a level of `metadata.version` for each version of Kafka: 31 for 4.3.1."""
+    major, minor, _ = version.split(".")
+    return 10 * int(major) - 12 + int(minor)
+
+
 def links_between_all(size: int) -> list[str]:
     """Return every link between brokers."""
     return [
@@ -266,23 +272,21 @@ class FakeCluster:
         return {feature: level for feature, level in self.features.items() if level}
 
     def supported_features(self, broker: int) -> Mapping[str, int]:
-        """Return a level of `metadata.version` for each version of Kafka: 31 for 4.3.1."""
-        major, minor, _ = self.brokers[broker - 1].kafka.split(".")
-        return {"metadata.version": 10 * int(major) - 12 + int(minor)}
+        """Return what `features_of` returns for the version of a broker."""
+        return self.features_of(self.brokers[broker - 1].kafka)
 
-    def update_feature(self, feature: str, level: int) -> None:
-        """Set the level of a feature at once, if the cluster `moves`."""
-        if self.moves:
-            self.features[feature] = level
+    def update_features(self, levels: Mapping[str, int]) -> None:
+        """Set the levels of features at once, if the cluster `moves`."""
+        self.features |= levels if self.moves else {}
 
     def use_kafka(self, broker: int, version: str) -> None:
         """Let a broker use another version of Kafka from its next start on, if the cluster `moves`."""
         if self.moves:
             self.brokers[broker - 1].next_kafka = version
 
-    def release_features(self, version: str) -> None:
-        """Set `metadata.version` to the level that the first broker supports."""
-        self.features |= self.supported_features(1)
+    def features_of(self, version: str) -> Mapping[str, int]:
+        """Return the level of `metadata.version` that a broker of a version supports."""
+        return {"metadata.version": level_of(version)}
 
     @contextmanager
     def isolate(self, broker: int, how: Ability) -> Iterator[Callable[[], str]]:

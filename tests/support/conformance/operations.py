@@ -46,7 +46,7 @@ def check_a_feature_changes(cluster: Cluster) -> None:
     if FEATURE not in cluster.supported_features(cluster.brokers[0].id):
         return
     for changed in (level - 1, level):
-        cluster.update_feature(FEATURE, changed)
+        cluster.update_features({FEATURE: changed})
         wait_for(
             lambda changed=changed: cluster.finalized_features().get(FEATURE, 0) == changed,  # type: ignore[misc]
             f"{FEATURE} {changed}",

@@ -93,25 +93,25 @@ def test_settings_of_a_topic_are_set_one_by_one(broker: Any) -> None:
         operations.alter_topic(1, "a", {"segment.m": "1000"})
 
 
-@pytest.mark.parametrize(("lowers", "direction"), [(False, 1), (True, 2)])
-def test_a_level_is_lowered_only_without_a_loss(broker: Any, lowers: bool, direction: int) -> None:
+def test_a_level_is_lowered_only_without_a_loss(broker: Any) -> None:
     requests = broker(UpdateFeaturesResponse(error_code=0, error_message=None, results=[], version=1))
-    operations.update_feature(1, "transaction.version", 1, lowers=lowers)
-    (update,) = requests[0].feature_updates
-    assert (update.feature, update.max_version_level, update.upgrade_type) == (
-        "transaction.version",
-        1,
-        direction,
-    )
+    operations.update_features(1, {"b": 2}, {"a": 1, "b": 1})
+    updates = requests[0].feature_updates
+    assert [(update.feature, update.max_version_level, update.upgrade_type) for update in updates] == [
+        ("a", 1, operations.UPGRADE),
+        ("b", 1, operations.SAFE_DOWNGRADE),
+    ]
+
+
+def test_no_request_is_sent_if_no_level_changes(broker: Any) -> None:
+    requests = broker(None)
+    operations.update_features(1, {"a": 1}, {})
+    assert requests == []
 
 
 def test_a_level_that_kafka_does_not_permit_is_refused(broker: Any) -> None:
     kind: Any = UpdateFeaturesResponse
-    result = kind.UpdatableFeatureResult(
-        feature="transaction.version", error_code=REFUSED, error_message="level 9"
-    )
+    result = kind.UpdatableFeatureResult(feature="a", error_code=REFUSED, error_message="level 9")
     broker(kind(error_code=0, error_message=None, results=[result], version=1))
-    with pytest.raises(
-        RequestRefused, match=r"changing transaction\.version was refused with error 42: level 9"
-    ):
-        operations.update_feature(1, "transaction.version", 9, lowers=False)
+    with pytest.raises(RequestRefused, match="changing a was refused with error 42: level 9"):
+        operations.update_features(1, {}, {"a": 9})

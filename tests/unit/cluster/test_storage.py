@@ -4,8 +4,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from kafka.record import MemoryRecordsBuilder
 
-from harness.cluster.storage import feature_files
+from harness.cluster.storage import feature_files, feature_levels
 from harness.common.errors import StartFailed
 
 TOOL = """
@@ -51,3 +52,17 @@ def test_a_tool_that_writes_no_features_is_an_error(command: list[str], words: s
     with pytest.raises(StartFailed, match=words):
         feature_files(tmp_path, "4", lambda folder: command)
     assert not (tmp_path / "features-4").exists()
+
+
+def test_the_levels_of_features_are_read_from_the_files_of_the_tool() -> None:
+    builder = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=4096)
+    for offset, value in enumerate(
+        (
+            b"\x01\x0c\x00\x11metadata.version\x00\x21\x00",
+            b"\x01\x15\x00?",
+            b"\x01\x0c\x00\x0egroup.version\x00\x01\x00",
+        )
+    ):
+        builder.append(timestamp=offset, key=None, value=value)
+    builder.close()
+    assert feature_levels({OF_4_4: builder.buffer()}) == {"metadata.version": 33, "group.version": 1}
