@@ -1,13 +1,15 @@
 """roll-segments: let the partitions of a topic begin a new segment file every second.
 
 A new segment begins with a snapshot of the producers, and has an index of aborted transactions of its own. So open
-transactions reach over several files. No record is deleted.
+transactions reach over several files. No record is deleted, unless the user has switched the log cleaner on: then it
+compacts the old segments of a compacted topic, such as `__consumer_offsets`, at once.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from harness.cluster import Ability
+from harness.cluster import Ability, Cluster
 from harness.common.errors import WaitTimeout
 from harness.runner.nemesis import (
     FaultContext,
@@ -20,7 +22,7 @@ from harness.runner.occupied import uses_brokers
 from nemeses.aiming.roles import TOPIC, TOPIC_ROLE
 from nemeses.aiming.targets import any_topic
 
-SETTINGS = {"segment.ms": "1000", "segment.jitter.ms": "0"}
+SETTINGS = {"segment.ms": "1000", "segment.jitter.ms": "0", "min.cleanable.dirty.ratio": "0"}
 ROLL_TIMEOUT_S = 20.0
 
 
@@ -36,7 +38,7 @@ def roll_segments(context: FaultContext, planned: PlannedFault) -> Iterator[Inje
     def count() -> int:
         return sum(broker.segments(partition) for broker in cluster.brokers for partition in partitions)
 
-    files = count()
+    files, compactions = count(), _compactions(cluster, topic)
     effect.mark_injected()
     before = cluster.alter_topic(topic, SETTINGS)
     try:
@@ -52,6 +54,14 @@ def roll_segments(context: FaultContext, planned: PlannedFault) -> Iterator[Inje
     finally:
         cluster.alter_topic(topic, before)
     effect.proof.append(f"{count()} at the heal")
+    if compacted := _compactions(cluster, topic) - compactions:
+        effect.proof.append(f"the log cleaners compacted its replicas {compacted} times")
+
+
+def _compactions(cluster: Cluster, topic: str) -> int:
+    """Return how often the brokers' logs say that the log cleaner has compacted a replica of the topic."""
+    line = re.compile(rf"cleaned log {re.escape(topic)}-\d+ ")
+    return sum(len(line.findall(broker.log_file.read_text(errors="replace"))) for broker in cluster.brokers)
 
 
 NEMESIS = Nemesis(

@@ -4,6 +4,7 @@ When a broker stops, another broker gets its roles at once. When it returns, it 
 `FakeCluster` simulate the failures of a real cluster: leaders that do not move, brokers that do not come back.
 """
 
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ class FakeBroker:
     cluster: "FakeCluster"
     pid: int = 4700
     state: str = "up"
-    log_file: Path = Path("nowhere")
+    log_file: Path = Path(os.devnull)
     kafka: str = "4.3.1"
     next_kafka: str = "4.3.1"
     rolled: int = 0  # the number of segments that it has rolled

@@ -210,6 +210,12 @@ def test_a_fault_without_a_target_is_left_out_or_refused_if_named() -> None:
         "drop-packets": "needs a topic",
         "disconnect-broker": "needs a topic",
         "restart-broker": "needs a topic",
+        "move-leader": "needs a topic with two replicas or more",
+        "reassign-partitions": "needs a topic",
+        "rolling-restart": "needs 3 brokers or more, so that another broker can take over from its target",
+        "rolling-upgrade": "needs an older version at the start, such as --kafka 4.3.1",
+        "change-transaction-version": "needs a pipeline with a transactional id",
+        "roll-segments": "needs a topic",
         **{
             name: "needs a second broker, or a pipeline whose workers run on this machine"
             for name, nemesis in NEMESES.items()
@@ -246,7 +252,7 @@ def test_a_partition_with_one_broker_cuts_a_client() -> None:
 def test_a_fault_that_needs_a_failover_is_refused_with_fewer_than_3_brokers(
     brokers: tuple[int, ...],
 ) -> None:
-    restricted_targets = FaultTargets(**{**vars(TARGETS), "brokers": brokers})
+    restricted_targets = FaultTargets(**{**vars(TARGETS), "brokers": brokers, "kafka": "4.3.1"})
     schedule = draw(list(DRAWN.values()), restricted_targets, 300, Random(1), chosen_by_user=False)
     left_out = {name for name, why in schedule.left_out.items() if why.startswith("needs 3 brokers")}
     assert left_out == {
@@ -259,6 +265,8 @@ def test_a_fault_that_needs_a_failover_is_refused_with_fewer_than_3_brokers(
             "drop-packets",
             "disconnect-broker",
             "restart-broker",
+            "rolling-restart",
+            "rolling-upgrade",
         )
     }
     assert not left_out & {planned.fault for planned in schedule.planned_faults}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -27,7 +28,7 @@ OPERATIONS = (
     "change-transaction-version",
     "roll-segments",
 )
-OLDEST, *_, NEWEST = reversed(versions())
+NEWEST, NEWER, *_, OLDEST = versions()
 
 
 def started(size: int = 3, **fields: Any) -> FakeCluster:
@@ -235,6 +236,16 @@ def test_segments_are_rolled_and_the_topic_gets_its_settings_back() -> None:
     assert effect.acted and effect.proof[0] == "the replicas of in had 6 segment files, and began new ones"
 
 
+def test_the_compactions_of_the_topic_are_counted(tmp_path: Path) -> None:
+    cluster = started()
+    log = cluster.brokers[0].log_file = tmp_path / "server.log"
+    log.write_text("cleaned log in-0 (dirty section = [0, 5])\n")
+    planned = PlannedFault("roll-segments", Target("topic", "in"), 0.0, 0.05)
+    with NEMESES["roll-segments"].inject(fault_context(cluster), planned) as effect:
+        log.write_text("cleaned log in-0 (\ncleaned log in-1 (\ncleaned log in-10-0 (\ncleaned log in-2 (\n")
+    assert effect.proof[-1] == "the log cleaners compacted its replicas 2 times"
+
+
 def test_a_topic_without_new_segments_was_not_rolled() -> None:
     effect = act(started(busy=False), "roll-segments", "topic:in")
     assert not effect.acted and "a new segment of in" in effect.unmet_goals["rolled"]
@@ -243,10 +254,10 @@ def test_a_topic_without_new_segments_was_not_rolled() -> None:
 OWN_TOPICS = {"topic:in", "topic:out", "topic:paid"}
 TOPICS = OWN_TOPICS | {"topic:__consumer_offsets", "topic:__transaction_state"}
 PATHS = {
-    "rolling-upgrade": "versions:4.3.1,4.4.0",
-    "rolling-upgrade@4.4.0": "versions:4.3.1,4.4.0",
-    "rolling-upgrade@all": "versions:4.3.1,4.4.0",
-    "rolling-upgrade@back": "versions:4.3.1,4.4.0,4.3.1",
+    "rolling-upgrade": f"versions:{NEWER},{NEWEST}",
+    f"rolling-upgrade@{NEWEST}": f"versions:{NEWER},{NEWEST}",
+    "rolling-upgrade@all": f"versions:{NEWER},{NEWEST}",
+    "rolling-upgrade@back": f"versions:{NEWER},{NEWEST},{NEWER}",
 }
 
 
@@ -265,7 +276,7 @@ PATHS = {
     ],
 )
 def test_the_target_is_drawn_from_the_seed(name: str, targets: set[str]) -> None:
-    assert drawn_targets(name, replace(TARGETS, kafka="4.3.1")) == targets
+    assert drawn_targets(name, replace(TARGETS, kafka=NEWER)) == targets
 
 
 def test_every_broker_is_in_the_order_of_a_rolling_restart() -> None:
@@ -287,7 +298,7 @@ def test_from_an_old_transaction_version_the_change_leads_to_epochs_for_each_tra
 @pytest.mark.parametrize(
     ("name", "fields", "message"),
     [
-        ("rolling-upgrade", {}, f"needs an older version at the start, such as --kafka {versions()[1]}"),
+        ("rolling-upgrade", {}, f"needs an older version at the start, such as --kafka {NEWER}"),
         (
             "rolling-upgrade@4.0.2",
             {"kafka": "4.3.1"},
