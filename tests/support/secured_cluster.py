@@ -84,7 +84,7 @@ class SecuredCluster(LocalCluster):
                     "sasl.oauthbearer.expected.issuer": ISSUER,
                 }
                 allowed = f"-D{ALLOWED_URLS}={self.tokens.url}/jwks"
-                node._command = [node._command[0], allowed, *node._command[1:]]
+                node.command = [node.command[0], allowed, *node.command[1:]]
             text = config.read_text().replace(f"{LISTENER}:PLAINTEXT", f"{LISTENER}:SASL_SSL")
             config.write_text(text + "".join(f"{name}={value}\n" for name, value in more.items()))
         return nodes
