@@ -55,7 +55,11 @@ def move_leader(context: FaultContext, planned: PlannedFault) -> Iterator[Inject
             f"{list_brokers(view.replicas)}"
         )
 
-    with inject_on_role(context, planned, move, lambda broker: place(context, moved)) as effect:
+    def move_back(_: Broker) -> None:
+        if moved:
+            place(context, moved)
+
+    with inject_on_role(context, planned, move, move_back) as effect:
         if effect.acted and pids == {broker.id: broker.pid for broker in cluster.brokers if broker.running}:
             effect.proof.append("no broker ended")
         yield effect

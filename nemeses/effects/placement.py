@@ -23,6 +23,7 @@ def place(context: FaultContext, replicas: Replicas) -> None:
     """
     cluster = context.cluster
     topics = sorted({topic for topic, _ in replicas})
+    names = ", ".join(topics)
     cluster.reassign(replicas)
 
     def describe() -> dict[TopicPartition, tuple[tuple[int, ...], int]]:
@@ -31,7 +32,7 @@ def place(context: FaultContext, replicas: Replicas) -> None:
 
     context.wait_for(
         lambda: all(describe()[partition][0] == brokers for partition, brokers in replicas.items()),
-        f"{join_topics(topics)} to have the new replicas",
+        f"{names} to have the new replicas",
         PLACE_TIMEOUT_S,
         every_s=0.2,
         last_seen=describe,
@@ -41,16 +42,11 @@ def place(context: FaultContext, replicas: Replicas) -> None:
         lambda: all(
             describe()[partition] == (brokers, brokers[0]) for partition, brokers in replicas.items()
         ),
-        f"{join_topics(topics)} to be led by the first of the new replicas",
+        f"{names} to be led by the first of the new replicas",
         PLACE_TIMEOUT_S,
         every_s=0.2,
         last_seen=describe,
     )
-
-
-def join_topics(topics: Sequence[str]) -> str:
-    """Name topics in a message."""
-    return f"topic{'s' * (len(topics) > 1)} {', '.join(topics)}"
 
 
 def list_brokers(brokers: Sequence[int]) -> str:
