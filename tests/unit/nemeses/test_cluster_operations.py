@@ -309,7 +309,7 @@ def test_from_an_old_transaction_version_the_change_leads_to_epochs_for_each_tra
         ("move-leader", {"replicas": {"in": 1, "out": 1, "paid": 1}}, "a topic with two replicas or more"),
         ("move-leader", {"brokers": (1,)}, "needs 2 brokers or more"),
         ("rolling-restart", {"brokers": (1, 2)}, "needs 3 brokers or more"),
-        ("roll-segments", {"abilities": frozenset()}, "(--cluster local or docker)"),
+        ("roll-segments", {"abilities": frozenset()}, "(--cluster local)"),
         ("rolling-upgrade", {"abilities": frozenset()}, "(--cluster local)"),
     ],
 )
