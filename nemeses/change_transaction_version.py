@@ -1,9 +1,9 @@
 """change-transaction-version: change the feature `transaction.version` while transactions go on, and change it back.
 
 On version 2, a client sends no AddPartitionsToTxn, and each transaction has an epoch of its own (KIP-890). A client
-learns the version when it connects to a broker. After a change from 2, its next EndTxn is refused, and the program needs
-a new producer. After a change to 2, a client that stays connected goes on as before. So transactions of both kinds are
-in one log.
+learns the version when it connects to a broker. After a change from 2, its next EndTxn is refused, and the program must
+make a new producer. After a change to 2, a client that stays connected goes on as before. So transactions of both kinds
+are in one log.
 """
 
 from collections.abc import Iterator
