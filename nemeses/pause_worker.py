@@ -1,7 +1,7 @@
 """pause-worker: pause a worker inside a transaction until others have processed its inputs, and resume it: a zombie.
 
 It is replaced by a worker with the same transactional id. The zombie then continues its transaction. Its next requests
-must have no effect.
+must have no effect. `pause-worker-unreplaced` does the same without a replacement.
 """
 
 from collections.abc import Iterator

@@ -72,3 +72,12 @@ def test_a_correct_program_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     result = run(EXAMPLES / "billing" / "pipeline.toml", "pause-instance-unreplaced", 1, tmp_path)
     assert result.valid is True, result.explain()
     zombie_of(result)
+
+
+@pytest.mark.parametrize("workload", ["shop", "txn"])  # the stage of txn has no group
+def test_a_worker_that_nobody_replaces_has_no_effect(workload: str, tmp_path: Path) -> None:
+    result = fencepost.run(
+        workload=workload, nemesis="pause-worker-unreplaced", time_limit=60, seed=1, store=str(tmp_path)
+    )
+    assert result.valid is True, result.explain()
+    assert all(fault["acted"] for fault in result.faults)

@@ -77,6 +77,18 @@ for command in commands:
     if command.get("arm"):
         report(step=command["arm"], claims={"in/0": [0, 10]})
 """
+ABORTED_ZOMBIE = """
+report(ready=True, counts={"inputs": 10, "committed": 1})
+failed = 0
+for command in commands:
+    if command.get("stop"):
+        break
+    if command.get("arm"):
+        report(step=command["arm"], claims={"in/0": [0, 10]})
+    elif command.get("go"):
+        failed += 1
+        report(counts={"inputs": 10, "committed": 1, "failed": failed})
+"""
 READS = "report(ready=True, records_read=5, reached=1)"
 
 

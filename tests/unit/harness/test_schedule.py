@@ -204,6 +204,8 @@ def test_a_fault_without_a_target_is_left_out_or_refused_if_named() -> None:
         "kill-group-coordinator": "needs a pipeline with a consumer group",
         "kill-worker": "needs a pipeline whose workers report their steps",
         "pause-worker": "needs a step at which a worker has polled inputs",
+        "pause-worker-unreplaced": "needs a step at which a worker has polled inputs that another worker of its stage "
+        "can take over",
         "lose-answers": "needs a pipeline whose workers run on this machine",
         "cut-txn-coordinator": "needs a pipeline with a transactional id",
         "kill-leader-ahead": "needs a topic that workers write",

@@ -26,6 +26,7 @@ from harness.testing.fake_network import FakeMeter, FakeNetwork
 from nemeses.effects.zombie_workers import PausedWorker, await_others
 from nemeses.registry import NEMESES
 from tests.support.fake_run import (
+    ABORTED_ZOMBIE,
     FENCED_ZOMBIE,
     IDLE,
     WORKS,
@@ -47,6 +48,9 @@ AIMED = {
     "kill-worker": PlannedFault("kill-worker", Target("worker", "s/s-1"), 0.0, 0.05, {"step": "after-send"}),
     "pause-worker": PlannedFault(
         "pause-worker", Target("worker", "s/s-1"), 0.0, 0.05, {"step": "after-send"}
+    ),
+    "pause-worker-unreplaced": PlannedFault(
+        "pause-worker-unreplaced", Target("worker", "s/s-1"), 0.0, 0.05, {"step": "after-send"}
     ),
     "kill-instance": PlannedFault("kill-instance", Target("worker", "s/s-1"), 0.0, 0.05),
     "pause-instance": PlannedFault("pause-instance", Target("worker", "s/s-1"), 0.0, 0.05),
@@ -181,7 +185,8 @@ def test_every_fault_is_tested_here() -> None:
 
 @pytest.mark.parametrize("fault", AIMED)
 def test_a_fault_that_acts_reports_its_proof(fault: str, tmp_path: Path) -> None:
-    with fake_run(tmp_path, Script(FENCED_ZOMBIE if fault == "pause-worker" else WORKS)) as run:
+    scripts = {"pause-worker": FENCED_ZOMBIE, "pause-worker-unreplaced": ABORTED_ZOMBIE}
+    with fake_run(tmp_path, Script(scripts.get(fault, WORKS))) as run:
         injected = inject(run, fault)
         (report,) = injected.reports
         assert (report.acted, injected.errors, injected.unmet_goals) == (True, [], {})

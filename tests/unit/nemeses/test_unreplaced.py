@@ -1,6 +1,6 @@
-"""Instances become zombies without a replacement: nobody takes their transactional ids."""
+"""Instances and workers become zombies without a replacement: nobody takes their transactional ids."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -15,7 +15,7 @@ from harness.runner.nemesis import FaultTargets, InjectedFault, NoTarget, NotFor
 from harness.testing.fake_network import FakeNetwork
 from nemeses.effects.zombie_workers import GOAL as ZOMBIE
 from nemeses.registry import NEMESES
-from tests.support.fake_run import FakeRun, ShellProgram
+from tests.support.fake_run import ABORTED_ZOMBIE, FakeRun, Script, ShellProgram, fake_run
 from tests.support.instances import (
     COMPLETED,
     ONGOING,
@@ -27,7 +27,7 @@ from tests.support.instances import (
 )
 from tests.unit.nemeses.test_faults import AIMED
 
-INSTANCE = "pause-instance-unreplaced"
+INSTANCE, WORKER = "pause-instance-unreplaced", "pause-worker-unreplaced"
 ABORTED = TransactionView("CompleteAbort", 7, 1, ())
 
 
@@ -137,3 +137,65 @@ def test_an_instance_without_others_is_refused() -> None:
     ):
         with pytest.raises(NotForThisPipeline):
             NEMESES[INSTANCE].draw_fault(Random(1), others)
+
+
+@pytest.mark.parametrize(
+    ("workers", "groups", "possible"),
+    [
+        (("w-1", "w-2"), {"s": "g"}, True),
+        (("w-1",), {"s": "g"}, False),
+        (("w-1",), {}, True),  # the transaction time-out ends its transaction
+    ],
+)
+def test_a_worker_in_a_group_needs_a_second_worker(
+    workers: tuple[str, ...], groups: dict[str, str], possible: bool
+) -> None:
+    steps = {"s": ("after-send",)}
+    targets = replace(TARGETS, workers={"s": workers}, groups=groups, steps=steps, zombie_steps=steps)
+    if possible:
+        assert NEMESES[WORKER].draw_fault(Random(1), targets).parameters == {"step": "after-send"}
+    else:
+        with pytest.raises(NoTarget, match="another worker of its stage can take over"):
+            NEMESES[WORKER].draw_fault(Random(1), targets)
+
+
+def leave_group(run: FakeRun) -> None:
+    """Let the worker of the run have no group."""
+    (worker,) = run.processes.all_processes
+    assert worker.worker_spec is not None
+    worker.worker_spec = replace(worker.worker_spec, group=None)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "proof"),
+    [
+        (lambda run: None, "others had committed in/0 up to 20"),
+        (leave_group, "the coordinator had aborted its transaction of s-1 after the time-out"),
+    ],
+)
+def test_a_worker_is_paused_until_others_have_taken_over_and_is_not_replaced(
+    prepare: Callable[[FakeRun], None], proof: str, tmp_path: Path
+) -> None:
+    cluster = ReadingCluster(ONGOING, ONGOING, ABORTED)
+    cluster.offsets["g"] = {("in", 0): 0}
+    with fake_run(tmp_path, Script(ABORTED_ZOMBIE), cluster) as run:
+        run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+        prepare(run)
+        with NEMESES[WORKER].inject(run.context, AIMED[WORKER]) as effect:
+            run.processes.replace_dead()
+        assert effect.acted and effect.unmet_goals == {}
+        assert f"{proof} after " in effect.proof[0]
+        assert effect.proof[1] == "s-1.0 came back and continued its transaction without being fenced"
+        assert journal_names(run) == ["s-1.0"] and run.processes.all_processes[0].alive
+
+
+@pytest.mark.parametrize("looks", [[ONGOING], [ABORTED], []])
+def test_a_worker_whose_transaction_does_not_end_was_no_zombie(
+    looks: list[TransactionView], tmp_path: Path
+) -> None:
+    with fake_run(tmp_path, Script(ABORTED_ZOMBIE), ReadingCluster(*looks), time_scale=0.002) as run:
+        run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+        leave_group(run)
+        with NEMESES[WORKER].inject(run.context, AIMED[WORKER]) as effect:
+            pass
+        assert not effect.acted and "no other worker committed its inputs" in effect.unmet_goals[ZOMBIE]
