@@ -86,6 +86,8 @@ def lost_input(t: Tables) -> DataFrame:
         output_topic="topic",
         final_committed="final",
         operations=f"transform(slice(tried, 1, {MAX_SHOWN}), o -> struct(o.op as op))",
+        records=f"transform(slice(tried, 1, {MAX_SHOWN}), o -> "
+        "struct(o.tp as tp, o.offset as offset, o.name as value, o.op as op))",
     )
 
 
@@ -125,12 +127,15 @@ def _sentence(e: Example) -> str:
         if group is None
         else f"group {printable(group, 60)} went past {e.input}"
     )
-    tried = [part.words for part in e.operations]
+    tried = [part.words for part in e.operations if part.words != UNNAMED_OPERATION]
     passed = e.part("passed_by")
     committer = passed.operation.words if isinstance(passed, PassingCommit) else UNNAMED_OPERATION
     by = "" if committer == UNNAMED_OPERATION else f" by {committer}"
     expected = "" if e.expected_content is None else f"; {e.expected_content} was expected"
     attempts = f"; {join_words(tried)} had tried to write it" if tried else ""
+    fates = [f"{record.position} is {record.fate}" for record in e.records if record.label == "record"]
+    if fates and not tried:
+        attempts = f"; {join_words(fates)}"
     return f"{went}{by}, but {output} is {where}{expected}{attempts}"
 
 

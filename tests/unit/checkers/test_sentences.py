@@ -158,6 +158,20 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
             "group shop went past input purchases/1 offset 812, but its output invoice is missing in invoices; shop-2.0:3 had tried to write it",
         ),
         (
+            {
+                "input": INPUT,
+                "slot": "invoice",
+                "group": "shop",
+                "output_topic": "invoices",
+                "operations": [{}],
+                "records": [
+                    {"topic": "invoices", "partition": 2, "offset": 40, "fate": "abort", "marker_offset": 41}
+                ],
+                "passed_by": {"topic": "__consumer_offsets", "partition": 4, "offset": 68, "fate": "commit"},
+            },
+            "group shop went past input purchases/1 offset 812, but its output invoice is missing in invoices; invoices/2 offset 40 is aborted by the marker at offset 41",
+        ),
+        (
             {"input": INPUT, "group": "shop", "passed_by": T7 | {"offset": 90, "committed": 813}},
             "group shop went past input purchases/1 offset 812 by payments-1.0:7, but an expected output is missing",
         ),
