@@ -532,7 +532,7 @@ class _Maker:
             end_ns = None if fault.end_s is None else round(fault.end_s * 1e9)
             if not fault.acted or _is_rule(fault, self._evidence):
                 continue
-            worker = _struck_process(fault)
+            worker = _paused_or_killed(fault)
             ended_it = any(is_process(worker, a.process) and a.lasts_at(start_ns) for a in self._attempts)
             if start_ns > self._to_ns + TICK_NS and not ended_it:
                 continue
@@ -551,12 +551,12 @@ class _Maker:
                 yield self._message(end_ns, target, target, over, Kind.HEAL)
 
     def _target_of(self, fault: FaultReport) -> str:
-        worker = _struck_process(fault)
+        worker = _paused_or_killed(fault)
         return next((name for name in self._ranks if name and is_process(worker, name)), EVERYBODY)
 
 
-def _struck_process(fault: FaultReport) -> str:
-    """Return the worker or instance that the fault struck. Empty: a broker, perhaps when a worker was at a step."""
+def _paused_or_killed(fault: FaultReport) -> str:
+    """Return the worker or instance that the fault acted on. Empty: a broker, perhaps when a worker was at a step."""
     return "" if fault.struck.startswith("broker") else fault.details.get("worker", "")
 
 
