@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cluster import Ability
+from harness.cluster import PRELOADED, Ability
 from harness.cluster.kinds.registry import CLUSTERS
 from harness.common.errors import EnvironmentFailure
 from harness.extras import require_extra
@@ -45,6 +45,7 @@ def prepare_cluster(
         require_extra("a workload with tables in PostgreSQL", "psycopg")
     if "java" in clients:  # fail before anything is downloaded
         require_in_process(find_java(options.java))
+    preload = _preload_library(cache, faults)
     pinned = ClientChoice.of(options.client).pinned
     client = fetch_client(pinned, cache, say, mirror=options.mirror) if pinned else None
     ready = prepare(
@@ -67,7 +68,21 @@ def prepare_cluster(
         for name in check_settings(options.settings, known):
             say(f"Kafka {ready.kafka.version} does not document the broker setting {name}")
     others = prepare_upgrades(upgrades, ready.java, cache, say, mirror=options.mirror)
-    return replace(ready, client=client, upgrades=others)
+    return replace(ready, client=client, upgrades=others, preload=preload)
+
+
+def _preload_library(cache: Path, faults: Collection[str]) -> Path | None:
+    """The preloaded library. None: no fault needs it. Raises `EnvironmentFailure`."""
+    from harness.environment.preload import preload_library
+    from nemeses.registry import NEMESES
+
+    names = sorted(name for name in faults if NEMESES[name].needs & PRELOADED)
+    if not names:
+        return None
+    try:
+        return preload_library(cache)
+    except EnvironmentFailure as error:
+        raise EnvironmentFailure(f"{names[0]} cannot be injected on this machine: {error}") from error
 
 
 def _drops_packets(faults: Collection[str]) -> bool:

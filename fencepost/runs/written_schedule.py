@@ -148,7 +148,10 @@ class _Entry:
             if name not in known:
                 raise UsageError(unknown("name", name, (*OWN, *known)))
             values = nemesis.parameters.get(name, ())
-            if values and value not in values:
+            if values and isinstance(values[0], float):
+                if not _is_number(value):
+                    raise UsageError(f"{name} is {value!r}: write a number, for example {values[0]:g}")
+            elif values and value not in values:
                 raise UsageError(f"{name} is {value!r}: write {_describe_values(values)}")
         return replace(drawn, parameters={**drawn.parameters, **written})
 
@@ -178,13 +181,16 @@ class _Entry:
             raise UsageError(
                 f"it has no {name}: write how many seconds after the first input the fault begins"
             )
-        is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if not is_number or float(value) < 0 or (name == "hold_s" and not value):
+        if not _is_number(value) or float(value) < 0 or (name == "hold_s" and not value):
             raise UsageError(f"{name} is {value!r}: write a number of seconds")
         return float(value)
 
 
-def _describe_values(values: range | Sequence[str]) -> str:
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _describe_values(values: range | Sequence[str] | Sequence[float]) -> str:
     if isinstance(values, range):
         return f"a whole number from {values[0]} to {values[-1]}"
     return " or ".join(f'"{value}"' for value in values)

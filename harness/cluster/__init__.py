@@ -16,6 +16,7 @@ from harness.model.pipeline import TopicPartition, TopicSpec
 from harness.model.promises import SEGMENTS
 from harness.network import LinkEffect, Network
 from harness.network.toxics import CONTAINER_EFFECTS, EFFECTS
+from harness.processes.preload import Preload
 from harness.results.wording import join_words
 from harness.witness import Witness
 
@@ -34,6 +35,9 @@ class Ability(StrEnum):
     DISCONNECT = "disconnect brokers"  # from their network
     OPERATE = "move partitions, and change topics and features"
     UPGRADE = "start brokers on another version of Kafka"
+    CLOCKS = "change the clocks of brokers"
+    DISKS = "let the disks of brokers be full or slow"
+    FILES = "change the files of a stopped broker"
 
 
 Need = Ability | type[LinkEffect]
@@ -52,8 +56,14 @@ CONTAINER_ABILITIES: frozenset[Need] = frozenset({Ability.PACKETS, Ability.DISCO
 """Abilities for which each broker must have a network namespace of its own."""
 PROCESS_ABILITIES = ALL_ABILITIES - CONTAINER_ABILITIES
 """The abilities of a cluster whose brokers are processes of this machine."""
-IMAGE_ABILITIES = ALL_ABILITIES - (EFFECTS - CONTAINER_EFFECTS) - {Ability.OPERATE, Ability.UPGRADE}
+MACHINE_ABILITIES: frozenset[Need] = frozenset(
+    {Ability.OPERATE, Ability.UPGRADE, Ability.CLOCKS, Ability.DISKS, Ability.FILES}
+)
+"""Abilities for which the brokers must be processes of this machine."""
+IMAGE_ABILITIES = ALL_ABILITIES - (EFFECTS - CONTAINER_EFFECTS) - MACHINE_ABILITIES
 """The abilities of a cluster whose brokers and toxiproxy run in containers of an image."""
+PRELOADED: frozenset[Need] = frozenset({Ability.CLOCKS, Ability.DISKS})
+"""Abilities that need the preloaded library in the processes."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +131,16 @@ class Broker(Protocol):
     @property
     def log_file(self) -> Path:
         """The file with the broker's output."""
+        ...
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder with its data. With `Ability.FILES`, a fault can change the files while the broker is stopped."""
+        ...
+
+    @property
+    def preload(self) -> Preload:
+        """Changes its clock and its disk, with `Ability.CLOCKS` or `Ability.DISKS`. Raises `FaultFailed` without."""
         ...
 
     def log_bytes(self, partition: TopicPartition) -> int:
@@ -244,6 +264,13 @@ class Cluster(Protocol):
 
     def log_offsets(self, topics: Sequence[str]) -> Mapping[tuple[str, int], tuple[int, int, int]]:
         """Return for each (topic, partition): log start, last stable offset, high watermark."""
+        ...
+
+    def clock_ahead_s(self, broker: int) -> float:
+        """Return how far a broker's wall clock is ahead of the clock of this machine, by a record that it writes.
+
+        Raises `WaitTimeout` if the broker writes none.
+        """
         ...
 
     def compacted(self, topics: Sequence[str]) -> Mapping[str, bool]:

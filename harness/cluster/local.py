@@ -15,6 +15,7 @@ from harness.common.errors import FaultFailed
 from harness.environment import PreparedKafka
 from harness.environment.jvm import broker_command
 from harness.network.proxied import ProxiedNetwork
+from harness.processes.preload import Preload
 from harness.witness.segment_witness import SegmentWitness
 
 
@@ -78,6 +79,10 @@ class LocalCluster(StartedCluster[LocalBroker]):
             archive_flags=kafka.archive_flags,
         )
 
+    def _preload(self, broker: int) -> Preload | None:
+        library, data_dir = self._prepared.preload, self._broker_folder(broker) / "data"
+        return Preload(library, self._scratch / f"preload-{broker}", data_dir) if library else None
+
     def _broker_folder(self, broker: int) -> Path:
         return self._folder / "brokers" / str(broker)
 
@@ -90,7 +95,8 @@ class LocalCluster(StartedCluster[LocalBroker]):
             folder = self._broker_folder(broker)
             config = folder / "server.properties"
             command = self._command(broker, kafka)
-            node = LocalBroker(broker, folder, command, self.layout.harness_port(broker), self._supervisor)
+            port = self.layout.harness_port(broker)
+            node = LocalBroker(broker, folder, command, port, self._supervisor, self._preload(broker))
             own_features = features if broker in self.layout.voters else {}
             format_node(node.data_dir, cluster_id, broker, own_features)
             config.write_text(broker_properties(self.layout, broker, node.data_dir, self._spec.settings))

@@ -1,7 +1,7 @@
 """A broker as a JVM process of this machine."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from harness.cluster.started_node import STOP_TIMEOUT_S, StartedNode
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.model.pipeline import TopicPartition
 from harness.processes.child import Child
+from harness.processes.preload import Preload
 from harness.processes.spawn import Supervisor
 
 _log = logging.getLogger(__name__)
@@ -26,12 +27,12 @@ class LocalBroker(StartedNode):
         command: Sequence[str | Path],
         port: int,
         supervisor: Supervisor,
-        env: Mapping[str, str] | None = None,
+        preload: Preload | None = None,
     ) -> None:
         super().__init__(id_, folder, port)
         self.command = command  # of its next start
         self._supervisor = supervisor
-        self._env = env
+        self._preload = preload
         self._child: Child | None = None
 
     @property
@@ -52,6 +53,11 @@ class LocalBroker(StartedNode):
     def ended(self) -> bool:
         """Whether its process has ended."""
         return self._child is not None and self._child.poll() is not None
+
+    @property
+    def preload(self) -> Preload:
+        """Changes its clock and its disk. Raises `FaultFailed` if no fault of the run needs this."""
+        return self._preload or super().preload
 
     def log_bytes(self, partition: TopicPartition) -> int:
         """Return the size of the broker's log of a partition."""
@@ -87,7 +93,10 @@ class LocalBroker(StartedNode):
 
     def _start_process(self) -> None:
         self._child = self._supervisor.spawn(
-            self.command, name=f"broker {self.id}", log_file=self.log_file, env=self._env
+            self.command,
+            name=f"broker {self.id}",
+            log_file=self.log_file,
+            env=self._preload.env if self._preload else None,
         )
 
     def end(self) -> None:

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TypeVar
 
-from harness.cluster import Ability, PartitionView, TransactionView, admin, operations
+from harness.cluster import Ability, PartitionView, TransactionView, admin, clocks, operations
 from harness.cluster.admin import NO_BROKER, ask_all
 from harness.cluster.group_members import stable_members
 from harness.cluster.topics import create_topics
@@ -163,6 +163,12 @@ class ClusterQueries:
             return stable_members(self._brokers[coordinator], group)
         except WireError:
             return None
+
+    def clock_ahead_s(self, broker: int) -> float:
+        """Return how far a broker's wall clock is ahead of this machine's. Raises `WaitTimeout`."""
+        return retry(
+            lambda: clocks.ahead_s(self._brokers[broker], broker), f"a record that broker {broker} writes"
+        )
 
     def compacted(self, topics: Sequence[str]) -> Mapping[str, bool]:
         """Return for each topic whether its policy is `compact` and some broker runs the log cleaner."""

@@ -5,8 +5,9 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 
 from harness.cluster.start_diagnosis import diagnosis, port_taken
-from harness.common.errors import StartFailed, WaitTimeout
+from harness.common.errors import FaultFailed, StartFailed, WaitTimeout
 from harness.common.waiting import wait_for
+from harness.processes.preload import Preload
 from harness.wire.protocol import is_answering
 
 START_TIMEOUT_S = 60.0
@@ -42,6 +43,13 @@ class StartedNode(ABC):
     def log_file(self) -> Path:
         """The file with the broker's output of all its starts."""
         return self._folder / "server.log"
+
+    @property
+    def preload(self) -> Preload:
+        """Raise `FaultFailed`, because no library is preloaded."""
+        raise FaultFailed(
+            f"broker {self.id} was started without the library that changes its clock and its disk"
+        )
 
     @property
     @abstractmethod

@@ -37,3 +37,4 @@ class PreparedEnvironment:
     image: "ContainerImage | None" = None  # None: the brokers do not run in containers
     client: "ClientParts | None" = None  # None: `--client` names no version
     upgrades: Mapping[str, PreparedKafka] = field(default_factory=dict)  # by version
+    preload: Path | None = None  # the preloaded library. None: no fault of the run needs it

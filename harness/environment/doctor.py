@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
-from harness.common.errors import FencepostError
+from harness.common.errors import EnvironmentFailure, FencepostError
 from harness.containers.daemon import connect
 from harness.environment.archive import archive_path
 from harness.environment.cache import VARIABLE, cache_folder
@@ -17,6 +17,7 @@ from harness.environment.kafka import local_maven_folder, locate_kafka
 from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.environment.ports import HOST, SIZE, PortBlock
 from harness.environment.postgres import find_postgres
+from harness.environment.preload import compiler
 from harness.environment.resources import free_disk_mb, free_memory_mb
 from harness.environment.toxiproxy import VERSION, system_go, system_toxiproxy, toxiproxy_binary
 from harness.extras import require_extra
@@ -61,6 +62,7 @@ def examine(
         _postgres,
         lambda: _archive(folder, version, java_choice),
         _docker,
+        _preload,
         _spark,
         _memory,
         lambda: _disk(folder),
@@ -172,6 +174,18 @@ def _docker() -> Requirement:
     except FencepostError as error:
         return Requirement("Docker", True, "none, and only --cluster docker needs it", str(error))
     return Requirement("Docker", True, f"{version}, for --cluster docker")
+
+
+def _preload() -> Requirement:
+    """Check the C compiler. It is ok if it is missing, because only faults on clocks and disks need it."""
+    try:
+        path = compiler()
+    except EnvironmentFailure as error:
+        words = "none, and only faults that change clocks, fill disks or change fsync need it"
+        return Requirement("C compiler", True, words, str(error))
+    return Requirement(
+        "C compiler", True, f"{path}, for faults that change clocks, fill disks or change fsync"
+    )
 
 
 def _spark() -> Requirement:

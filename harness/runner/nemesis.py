@@ -362,8 +362,9 @@ class Nemesis:
     states: frozenset[str] = frozenset()  # the transaction states that the user can choose
     extra_needs_by_state: Mapping[str, ExtraNeeds] = field(default_factory=dict)  # by transaction state
     roles: Mapping[str, RoleChoice] = field(default_factory=dict)  # the roles that the user can choose
-    # By parameter, the values from which the seed draws one. A schedule that the user writes may have another of them.
-    parameters: Mapping[str, range | Sequence[str]] = field(default_factory=dict)
+    # By parameter, the values from which the seed draws one. A schedule that the user writes may have another of them,
+    # and any number instead of a float.
+    parameters: Mapping[str, range | Sequence[str] | Sequence[float]] = field(default_factory=dict)
     # The chosen step, state or role; with a stage: `STAGE:STEP` or `STAGE:STATE`.
     at: str | None = None
     least_brokers: int = 1  # with fewer, no broker can take over the role

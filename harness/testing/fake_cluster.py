@@ -19,6 +19,7 @@ from harness.network.links import client_link, links_between
 from harness.runner.nemesis import FaultContext
 from harness.runner.processes import Processes
 from harness.testing.fake_network import FakeNetwork
+from harness.testing.fake_preload import FakePreload
 
 COORDINATED = {"__transaction_state": "txn ", "__consumer_offsets": "group "}
 """By internal topic: how the roles begin that a leader of one of its partitions has."""
@@ -37,10 +38,15 @@ class FakeBroker:
     kafka: str = "4.3.1"
     next_kafka: str = "4.3.1"
     rolled: int = 0  # the number of segments that it has rolled
+    data_dir: Path = Path(os.devnull)
+    preload: FakePreload = field(default_factory=FakePreload)
 
     @property
     def running(self) -> bool:
-        """True if the broker is up."""
+        """True if the broker is up. A broker whose disk fails ends at once."""
+        if self.preload.disk_fails and self.state == "up":
+            self.preload.changed_calls += 1
+            self._leave("dead")
         return self.state == "up"
 
     def log_bytes(self, topic_partition: TopicPartition) -> int:
@@ -125,6 +131,7 @@ class FakeCluster:
     network: FakeNetwork = field(default_factory=FakeNetwork)
     bootstrap: str = "nowhere:9092"
     created: list[TopicSpec] = field(default_factory=list)
+    clocks_stay: bool = False  # changes of clocks have no effect
     # By transactional id: one result for each call of `describe_transaction`. The last one repeats.
     transactions: dict[str, list[TransactionView]] = field(default_factory=dict)
     # By group: its committed offsets.
@@ -248,6 +255,10 @@ class FakeCluster:
             for topic_partition, ends in self.ends.items()
             if topic_partition[0] in topics
         }
+
+    def clock_ahead_s(self, broker: int) -> float:
+        """Return how far the clock of a broker is ahead."""
+        return 0.0 if self.clocks_stay else self.brokers[broker - 1].preload.ahead_s()
 
     def compacted(self, topics: Sequence[str]) -> Mapping[str, bool]:
         """Return false for each topic."""

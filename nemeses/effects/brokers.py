@@ -44,7 +44,7 @@ def inject_on_role(
     """
     target = planned.target
     brokers = brokers_in_role(context, target)
-    effect = _describe(target, brokers)
+    effect = describe(target, brokers)
     worker = _hold_worker(context, planned, effect)
     if worker is None and planned.step:
         yield effect
@@ -71,6 +71,40 @@ def inject_on_role(
     effect.proof.append(f"in every ISR again after {time.monotonic() - begun_s:.1f} s")
 
 
+@contextmanager
+def change_in_role(
+    context: FaultContext,
+    planned: PlannedFault,
+    change: Callable[[Broker], object],
+    prove: Callable[[Broker], str],
+    heal: Callable[[Broker], object],
+) -> Iterator[InjectedFault]:
+    """Change something on the brokers that have a role while they run, and heal them at the end.
+
+    `prove` is called before the heal. It returns a sentence that proves that the broker was affected, or raises
+    `WaitTimeout`. The fault acted if each broker was affected.
+    """
+    brokers = brokers_in_role(context, planned.target)
+    effect = describe(planned.target, brokers)
+    begun_s = time.monotonic()
+    try:
+        effect.mark_injected()
+        for broker in brokers:
+            change(broker)
+        yield effect
+        for broker in brokers:
+            try:
+                effect.add_proof(prove(broker))
+            except WaitTimeout as error:
+                effect.unmet_goals[f"broker-{broker.id}"] = str(error)
+        effect.acted = effect.acted and not effect.unmet_goals
+    finally:
+        _at_once(heal, brokers)
+        effect.mark_healed()
+    context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
+    effect.proof.append(f"in every ISR after {time.monotonic() - begun_s:.1f} s")
+
+
 def brokers_in_role(context: FaultContext, target: Target) -> list[Broker]:
     """Return the brokers that have the role now. Wait until a broker has it.
 
@@ -88,7 +122,7 @@ def brokers_in_role(context: FaultContext, target: Target) -> list[Broker]:
     return [by_number[number] for number in numbers]
 
 
-def _describe(target: Target, brokers: Sequence[Broker]) -> InjectedFault:
+def describe(target: Target, brokers: Sequence[Broker]) -> InjectedFault:
     """Return the report of a fault that has not begun. It names the brokers that have the role."""
     numbers = [str(broker.id) for broker in brokers]
     several, role = len(numbers) > 1, describe_role(target)

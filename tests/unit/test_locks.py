@@ -85,7 +85,7 @@ def test_ci_runs_every_fault_and_requires_what_tests_need() -> None:
     drawn = {name for name, nemesis in registry.nemeses().items() if nemesis.by_default}
     in_containers = {"drop-packets", "disconnect-broker"}
     assert {name for names in lists for name in names.split(",")} == drawn | in_containers
-    assert "export FENCEPOST_REQUIRE=browser,jdk\n" in script
+    assert "export FENCEPOST_REQUIRE=browser,jdk,cc\n" in script
 
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

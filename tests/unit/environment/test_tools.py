@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.runs.preparing import prepare_cluster
 from harness.common.errors import EnvironmentFailure, UsageError
 from harness.environment.archive import archive_path
 from harness.environment.doctor import examine
@@ -12,6 +13,7 @@ from harness.environment.jvm import BROKER, broker_command
 from harness.environment.kafka import KafkaDistribution, locate_kafka
 from harness.environment.resources import require
 from harness.environment.toxiproxy import find_toxiproxy, system_toxiproxy
+from harness.settings.options import Options
 
 KAFKA = KafkaDistribution("4.3.1", (Path("/jars/one.jar"), Path("/jars/two.jar")))
 
@@ -121,3 +123,32 @@ def test_an_incomplete_kafka_folder_is_reported_as_missing(tmp_path: Path) -> No
     part = next(part for part in examine(tmp_path, kafka_version="4.3.1") if part.name == "Kafka 4.3.1")
     assert (part.ok, part.later) == (False, False)
     assert "remove" in part.advice
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_the_doctor_says_whether_clocks_and_disks_can_be_changed(
+    exists: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = write_program(tmp_path / "cc", "")
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path) if exists else str(tmp_path / "nothing"))
+    part = next(part for part in examine(tmp_path) if part.name == "C compiler")
+    if exists:
+        assert (part.ok, part.advice) == (True, "") and part.state.startswith(f"{compiler}, for faults")
+    else:
+        assert part.ok and part.state.startswith("none, and only faults that change clocks")
+        assert "apt-get install gcc" in part.advice
+
+
+def test_a_fault_on_a_clock_is_refused_without_a_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    with pytest.raises(
+        EnvironmentFailure,
+        match=r"^jump-broker-clock cannot be injected on this machine: there is no C compiler",
+    ):
+        prepare_cluster(
+            Options(), tmp_path, print, clients=["librdkafka"], faults=["kill-broker", "jump-broker-clock"]
+        )

@@ -182,6 +182,22 @@ def test_an_entry_of_a_stored_run_keeps_that_it_waits_for_no_transaction(tmp_pat
             assert fault.preferred_state == prefers
 
 
+def test_the_parameters_of_a_fault_can_be_written(tmp_path: Path) -> None:
+    text = entry("jump-broker-clock@txn-coordinator", 5, "ahead_s = -90")
+    text += entry("drift-broker-clock", 30, 'rate = 2.5\ntarget = "broker:2"')
+    jump, drift = planned(tmp_path, text)
+    assert (jump.target.role, jump.parameters["ahead_s"]) == ("txn-coordinator", -90)
+    assert (drift.target, drift.parameters) == (Target("broker", "2"), {"rate": 2.5})
+    stored = StoredPlan(Options(), schedule=[jump.as_table(), drift.as_table()]).text()
+    assert planned(tmp_path, stored) == [jump, drift]
+
+
+@pytest.mark.parametrize("value", ['"an hour"', "true", "nan", "[1]"])
+def test_a_parameter_that_must_be_a_number_is_refused_otherwise(value: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"\[\[schedule\]\] 1: (ahead_s is .*: write a number|ahead_s)"):
+        planned(tmp_path, entry("jump-broker-clock", 5, f"ahead_s = {value}"))
+
+
 OVERLAP = entry("kill-broker", 5) + entry("partition", 8, 'target = "isolate:1"')
 
 

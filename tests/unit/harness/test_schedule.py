@@ -193,6 +193,12 @@ NO_TARGETS = {
 }
 
 
+CLOCKS_AND_DISKS = (
+    *("jump-broker-clock", "drift-broker-clock", "stop-broker-clock"),
+    *("fill-disk", "slow-fsync", "fail-fsync", "empty-disk", "truncate-segment", "flip-bit"),
+)
+
+
 def test_a_fault_without_a_target_is_left_out_or_refused_if_named() -> None:
     empty_targets = FaultTargets(**{**vars(TARGETS), **NO_TARGETS})
     schedule = draw(list(DRAWN.values()), empty_targets, 120, Random(1), chosen_by_user=False)
@@ -218,6 +224,8 @@ def test_a_fault_without_a_target_is_left_out_or_refused_if_named() -> None:
         "rolling-upgrade": "needs an older version at the start, such as --kafka 4.3.1",
         "change-transaction-version": "needs a pipeline with a transactional id",
         "roll-segments": "needs a topic",
+        **dict.fromkeys(CLOCKS_AND_DISKS, "needs a topic"),
+        "lose-unsynced-writes": "needs 3 brokers or more",
         **{
             name: "needs a second broker, or a pipeline whose workers run on this machine"
             for name, nemesis in NEMESES.items()
@@ -269,6 +277,13 @@ def test_a_fault_that_needs_a_failover_is_refused_with_fewer_than_3_brokers(
             "restart-broker",
             "rolling-restart",
             "rolling-upgrade",
+            "jump-broker-clock",
+            "fill-disk",
+            "fail-fsync",
+            "empty-disk",
+            "truncate-segment",
+            "flip-bit",
+            "lose-unsynced-writes",
         )
     }
     assert not left_out & {planned.fault for planned in schedule.planned_faults}

@@ -25,6 +25,7 @@ from harness.testing.fake_cluster import FakeCluster, fault_context
 from harness.testing.fake_network import FakeMeter, FakeNetwork
 from nemeses.effects.zombie_workers import PausedWorker, await_others
 from nemeses.registry import NEMESES
+from tests.support.broker_data import make_data
 from tests.support.fake_run import (
     ABORTED_ZOMBIE,
     FENCED_ZOMBIE,
@@ -86,11 +87,30 @@ AIMED = {
         "change-transaction-version", Target("feature", "transaction.version=1"), 0.0, 0.05
     ),
     "roll-segments": PlannedFault("roll-segments", Target("topic", "in"), 0.0, 0.05),
+    "jump-broker-clock": PlannedFault(
+        "jump-broker-clock", Target("leader", "in/0"), 0.0, 0.05, {"ahead_s": -3600.0}
+    ),
+    "drift-broker-clock": PlannedFault(
+        "drift-broker-clock", Target("leader", "in/0"), 0.0, 0.05, {"rate": 1.1}
+    ),
+    "stop-broker-clock": PlannedFault("stop-broker-clock", Target("leader", "in/0"), 0.0, 0.05),
+    "fill-disk": PlannedFault("fill-disk", Target("leader", "in/0"), 0.0, 0.05),
+    "slow-fsync": PlannedFault("slow-fsync", Target("leader", "in/0"), 0.0, 0.05, {"delay_s": 0.5}),
+    "fail-fsync": PlannedFault("fail-fsync", Target("leader", "in/0"), 0.0, 0.05),
+    "empty-disk": PlannedFault("empty-disk", Target("leader", "in/0"), 0.0, 0.05),
+    "truncate-segment": PlannedFault("truncate-segment", Target("leader", "in/0"), 0.0, 0.05, {"share": 0.5}),
+    "lose-unsynced-writes": PlannedFault("lose-unsynced-writes", Target("all", "1,2,3"), 0.0, 0.05),
+    "flip-bit": PlannedFault("flip-bit", Target("leader", "in/0"), 0.0, 0.05, {"share": 0.5}),
 }
 NEVER_COMMITS = FENCED_ZOMBIE.replace('"committed": 1', '"committed": 0')
 BROKER_FAULTS = (
     "kill-broker",
     "restart-broker",
+    "fill-disk",
+    "fail-fsync",
+    "empty-disk",
+    "truncate-segment",
+    "flip-bit",
     "pause-broker",
     "kill-txn-coordinator",
     "kill-group-coordinator",
@@ -100,7 +120,10 @@ ISOLATING = ("drop-packets", "disconnect-broker")
 
 def inject(run: FakeRun, *faults: str) -> InjectionState:
     """Inject and heal these faults on a run with one worker."""
-    run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+    worker = run.processes.start_worker("s", "s-1")
+    for broker in run.cluster.brokers:
+        broker.data_dir = make_data(run.folder / "brokers" / str(broker.id))
+    run.processes.await_ready([worker])
     run.cluster.groups["g"] = [("s-1.0",)] * 3 + [("s-1.1",)] * 2 + [("s-1.1", "s-1.2")]
     run.cluster.network.clients["w0"] = ObservedClients(members={"g": ("s-1.0",)})
     run.cluster.next_offsets["g"] = {("in", 0): 10}  # others have committed the inputs of a zombie

@@ -1,0 +1,108 @@
+"""Faults that change clocks: how they are drawn, when they act, and that each clock is right again."""
+
+from random import Random
+
+import pytest
+
+from fencepost.aims import aim
+from harness.common.errors import UsageError
+from harness.model.pipeline import TopicSpec
+from harness.model.vocabulary import Premise
+from harness.runner.nemesis import PlannedFault, Target
+from harness.testing.fake_cluster import FakeBroker, FakeCluster, fault_context
+from nemeses.effects.clocks import in_words
+from nemeses.registry import NEMESES
+from tests.support.drawn_schedule import draw
+from tests.unit.harness.test_schedule import TARGETS
+
+BROKER_CLOCKS = {
+    "jump-broker-clock": {"ahead_s": 3600.0},
+    "drift-broker-clock": {"rate": 1.1},
+    "stop-broker-clock": {},
+}
+
+
+def started(**fields: bool) -> FakeCluster:
+    cluster = FakeCluster(**fields)
+    cluster.create_topics([TopicSpec("in", 1)], 1.0)
+    return cluster
+
+
+@pytest.mark.parametrize("fault", BROKER_CLOCKS)
+def test_the_clock_of_a_broker_is_changed_and_then_right_again(fault: str) -> None:
+    cluster = started()
+    planned = PlannedFault(fault, Target("leader", "in/0"), 0.0, 0.05, BROKER_CLOCKS[fault])
+    with NEMESES[fault].inject(fault_context(cluster), planned) as effect:
+        ahead_s = [broker.preload.ahead_s() for broker in cluster.brokers]
+        assert ahead_s[0] != 0.0 and ahead_s[1:] == [0.0, 0.0]
+        assert all(broker.running for broker in cluster.brokers)
+    assert effect.acted and effect.target == "broker 1, leader of in/0"
+    assert (
+        "broker 1 wrote a record with a time" in effect.proof[0] and "in every ISR after" in effect.proof[1]
+    )
+    assert [broker.preload.ahead_s() for broker in cluster.brokers] == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(("ahead_s", "restarts"), [(3600.0, 1), (-3600.0, 0)])
+def test_a_broker_whose_clock_was_ahead_is_restarted(
+    ahead_s: float, restarts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed: list[float] = []
+    monkeypatch.setattr(
+        FakeBroker, "kill", lambda broker: killed.append(broker.preload.ahead_s()) or "killed"
+    )
+    planned = PlannedFault("jump-broker-clock", Target("broker", "2"), 0.0, 0.05, {"ahead_s": ahead_s})
+    with NEMESES["jump-broker-clock"].inject(fault_context(started()), planned) as effect:
+        assert killed == []
+    assert killed == [0.0] * restarts and effect.acted
+
+
+def test_the_clocks_of_several_brokers_jump_together() -> None:
+    cluster = started()
+    planned = PlannedFault("jump-broker-clock", Target("majority", "1,3"), 0.0, 0.05, {"ahead_s": -3600.0})
+    with NEMESES["jump-broker-clock"].inject(fault_context(cluster), planned) as effect:
+        assert [broker.preload.ahead_s() for broker in cluster.brokers] == [-3600.0, 0.0, -3600.0]
+    assert effect.acted and len(effect.proof) == 3
+
+
+@pytest.mark.parametrize("fault", BROKER_CLOCKS)
+def test_a_broker_that_writes_the_right_time_was_not_affected(fault: str) -> None:
+    planned = PlannedFault(fault, Target("leader", "in/0"), 0.0, 0.05, BROKER_CLOCKS[fault])
+    context = fault_context(started(clocks_stay=True), time_scale=0.001)
+    with NEMESES[fault].inject(context, planned) as effect:
+        pass
+    assert not effect.acted
+    assert effect.unmet_goals["broker-1"].startswith(
+        "waited 0.02 s for broker 1 to write a record with a time of the changed clock; last seen: 0.0 s ahead of"
+    )
+
+
+@pytest.mark.parametrize("fault", BROKER_CLOCKS)
+def test_a_changed_clock_breaks_the_premise_of_one_clock(fault: str) -> None:
+    assert NEMESES[fault].broken_premises == {Premise.ONE_CLOCK} and not NEMESES[fault].by_default
+
+
+@pytest.mark.parametrize("role", [None, "txn-coordinator", "2", "all"])
+def test_the_direction_of_a_jump_is_drawn_from_the_seed(role: str | None) -> None:
+    name = "jump-broker-clock" + (f"@{role}" if role else "")
+    drawn = set()
+    for seed in range(20):
+        schedule = draw([aim(name, NEMESES)], TARGETS, 40, Random(seed), chosen_by_user=True)
+        again = draw([aim(name, NEMESES)], TARGETS, 40, Random(seed), chosen_by_user=True)
+        assert schedule == again
+        for planned in schedule.planned_faults:
+            drawn.add(planned.parameters["ahead_s"])
+            assert PlannedFault.from_table(planned.as_table()) == planned
+    assert drawn == {3600.0, -3600.0}
+
+
+def test_a_step_of_a_worker_is_refused() -> None:
+    from fencepost.aims import require_known_fault
+
+    with pytest.raises(UsageError, match="jump-broker-clock cannot be aimed at a step"):
+        require_known_fault("jump-broker-clock@after-send", NEMESES)
+
+
+def test_a_wrong_clock_is_described_by_its_direction() -> None:
+    assert in_words(-3600.04) == "3,600.0 s behind the clock of this machine"
+    assert in_words(1.0) == "1.0 s ahead of the clock of this machine"
