@@ -38,12 +38,10 @@ Pairs = list[tuple[int, int]]
 class Shape:
     """A shape of brokers. Its target names brokers by their numbers: `pair:1-2`."""
 
-    select: Callable[
-        [Sequence[int]], Sequence[int]
-    ]  # returns the brokers of a target from all, in a drawn order
-    separate: Callable[
-        [Sequence[int], Sequence[int]], Pairs
-    ]  # returns the pairs from a target and all brokers
+    # Returns the brokers of a target from all, which are in a drawn order.
+    select: Callable[[Sequence[int]], Sequence[int]]
+    # Returns the pairs from the brokers of a target, and from all.
+    separate: Callable[[Sequence[int], Sequence[int]], Pairs]
     describe: Callable[[Sequence[int]], tuple[str, str]]  # returns both sides in words
     named_by: str
     least_brokers: int = 2
