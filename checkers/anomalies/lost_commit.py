@@ -18,10 +18,9 @@ Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024), "lost writes".
 
 from checkers.findings.build import offsets, operation, records
 from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
+from checkers.findings.wording import AnomalyWording, join_shown
 from checkers.stored.operations import CLAIMS_WITHOUT_COMMIT
 from harness.results.example import Example
-from harness.results.wording import join_words
 
 ABORTED = "filter(records, r -> r.effect = 'abort')"
 GONE = "filter(records, r -> r.covered and not r.held)"
@@ -60,7 +59,7 @@ def _sentence(e: Example) -> str:
     for offset in e.offsets:
         ends = "aborted" if offset.label.startswith("aborted") else "gone"
         lost.append(f"its offset of {offset.words} is {ends}")
-    effect = join_words(lost, 3) if lost else "what it wrote did not take effect"
+    effect = join_shown(lost, 3) if lost else "what it wrote did not take effect"
     return f"{e.operation} got the answer that its commit had succeeded, but {effect}"
 
 

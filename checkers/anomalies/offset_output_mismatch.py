@@ -49,7 +49,7 @@ from checkers.findings.build import (
     records,
 )
 from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
+from checkers.findings.wording import AnomalyWording, join_shown
 from checkers.spark.joins import broadcast
 from checkers.stored.operations import CLAIMS_WITHOUT_COMMIT
 from checkers.stored.tables import Tables
@@ -281,7 +281,7 @@ def _sentence_for_rule(e: Example) -> str | None:
     if why == RECORDS_OUTSIDE:
         parts = [part.words for part in e.records]
         parts += [f"its offset of {part.words}" for part in e.offsets]
-        return f"{e.operation} is a transaction, but {join_words(parts, 3)} was written outside it"
+        return f"{e.operation} is a transaction, but {join_shown(parts, 3)} was written outside it"
     if why == WITHOUT_OFFSETS:
         gone = join_words([part.words for part in e.offsets], 3)
         return (
@@ -291,7 +291,7 @@ def _sentence_for_rule(e: Example) -> str | None:
         return f"{e.record} is in no transaction, but its topic is written in transactions"
     if why == NOT_COVERED and e.records and e.inputs:
         record = e.records[0].position
-        return f"{record} comes from {e.input}, but {e.operation} did not commit its offset"
+        return f"{record} comes from {e.input}, but {e.operation} did not move the committed offset past it"
     return None
 
 
@@ -309,7 +309,7 @@ def _sentence(e: Example) -> str:
     if not parts:
         parts = [f"it committed {part.words}" for part in e.offsets if part.label == "offset"]
     return f"in {e.operation} the outputs and the committed offsets do not match" + (
-        f": {join_words(parts)}" if parts else ""
+        f": {join_shown(parts)}" if parts else ""
     )
 
 

@@ -42,11 +42,11 @@ from checkers.findings.build import (
     record_position,
 )
 from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
+from checkers.findings.wording import AnomalyWording, join_shown
 from checkers.stored.log_transactions import transactions_of_operations
 from checkers.stored.tables import Tables
 from harness.results.example import Example, describe_fate
-from harness.results.wording import join_words, printable
+from harness.results.wording import printable
 
 NAME = "torn-transaction"
 IN_TWO = "a marker is between its records"
@@ -169,7 +169,7 @@ def torn_transaction_external(t: ExternalTables) -> DataFrame:
 
 def _sentence(e: Example) -> str:
     if (why := e.rest.get("why")) is not None:
-        positions = join_words([part.position for part in e.records])
+        positions = join_shown([part.position for part in e.records])
         return f"{e.operation} was one transaction, but {printable(why, 100)}" + (
             f": {positions}" if positions else ""
         )
@@ -177,7 +177,7 @@ def _sentence(e: Example) -> str:
     names = e.rest.get("fates")
     if not fates and isinstance(names, list):
         fates = [f"some of its records are {describe_fate(name)}" for name in names]
-    parts = join_words(fates) if fates else "its records do not share one fate"
+    parts = join_shown(fates) if fates else "its records do not share one fate"
     if (decided := e.rest.get("decided")) is not None:
         decision = describe_fate(decided)
         parts = f"the transaction log says that it is {decision}, but {parts}"

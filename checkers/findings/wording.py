@@ -1,10 +1,16 @@
 """The words for an anomaly: its name with a count, its meaning, and a sentence for an example."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from checkers.findings.build import MAX_SHOWN
 from harness.results.example import Example
-from harness.results.wording import number
+from harness.results.wording import join_words, number
+
+
+def join_shown(parts: Sequence[str], most: int = 4) -> str:
+    """Return `a, b and c` for parts of an example. If there may be more than it stores, add `of the first 20`."""
+    return join_words(parts, most) + (f" of the first {len(parts)}" if len(parts) >= MAX_SHOWN else "")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from checkers.registry import checker_of
 from fencepost import registry
 from harness.common.errors import UnreadableInput
 from harness.model.vocabulary import Premise
+from harness.record.protocol_journal import ProtocolJournal
 from harness.results.example import Example
 from harness.results.liveness import Liveness
 from harness.results.reasons import Reason, ReasonCode
@@ -43,27 +44,44 @@ def measure_recovery(folder: Path, plan: StoredPlan, run_metadata: RunMetadata |
     why = _clocks_differ(plan, run_metadata)
     if why is None:
         try:
+            t = RunTables(folder)
             progress = read_progress(
-                RunTables(folder), plan.pipeline, run_metadata.phases, plan.run.get("session_timeout_ms")
+                t, plan.pipeline, run_metadata.phases, plan.run.get("session_timeout_ms")
             )
         except (UnreadableInput, pa.ArrowException) as error:
             why = Reason(ReasonCode.NO_LOGS, printable(str(error), 300))
     if why is not None:
         unknown = [_with(fault, Liveness(not_known=why.text)) for fault in faults]
         return Recovery(unknown, not_known=why)
-    return Recovery(_with_liveness(faults, progress), _stalls(progress, run_metadata))
+    return Recovery(_with_liveness(faults, progress, _protocol(t)), _stalls(progress, run_metadata))
 
 
-def _with_liveness(faults: Sequence[FaultReport], progress: RunProgress) -> list[FaultReport]:
+def _with_liveness(
+    faults: Sequence[FaultReport], progress: RunProgress, journal: ProtocolJournal
+) -> list[FaultReport]:
     if not len(progress.commits_ns):
         return [_with(fault, Liveness(not_known="no table of the run has a commit")) for fault in faults]
     last_commit_ns = int(progress.commits_ns[-1])
     load_end_ns = last_commit_ns if progress.load_end_ns is None else progress.load_end_ns
-    windows = fault_windows(faults, load_end_ns, last_commit_ns)
+    windows = fault_windows([_acting(fault, journal) for fault in faults], load_end_ns, last_commit_ns)
     return [
         fault if window is None else _with(fault, _measured(progress, window, fault))
         for fault, window in zip(faults, windows, strict=True)
     ]
+
+
+def _protocol(t: RunTables) -> ProtocolJournal:
+    """Return the journal of the protocol proxy. If it cannot be read, the report says so, and rules act from their start."""
+    try:
+        return t.protocol
+    except UnreadableInput:
+        return ProtocolJournal()
+
+
+def _acting(fault: FaultReport, journal: ProtocolJournal) -> FaultReport:
+    """Let a fault that is a rule begin with the first message on which it acted."""
+    acted_ns = journal.acted_from_ns(fault.fault, fault.evidence)
+    return fault if acted_ns is None else replace(fault, start_s=max(fault.start_s, acted_ns / 1e9))
 
 
 def _stalls(progress: RunProgress, run_metadata: RunMetadata) -> list[Stall]:

@@ -19,7 +19,9 @@ class Liveness:
     two seconds.
     """
 
-    first_commit_s: float | None = None  # from the injection to the first commit that followed
+    first_commit_s: float | None = (
+        None  # from the injection to the next commit; of a rule, from its first act
+    )
     first_commit_after_heal_s: float | None = None  # from the heal to the first commit that followed
     longest_gap_s: float | None = None  # the longest time without a commit
     worst_partition: str | None = (

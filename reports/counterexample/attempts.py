@@ -135,8 +135,10 @@ def _by_logs(evidence: FindingEvidence, example: Example) -> Iterator[Attempt]:
             continue
         attempt = _writer(evidence, batch)
         key = (attempt.process, attempt.begin_ns, attempt.producer)
-        before = by_transaction.get(key, replace(attempt, inputs=inputs))
-        by_transaction[key] = replace(before, records=(*before.records, position))
+        before = by_transaction.get(key, attempt)
+        # A transaction that only committed offsets past the inputs may have processed others.
+        taken = before.inputs if evidence.t.topic(position[0]) == OFFSETS else inputs
+        by_transaction[key] = replace(before, inputs=taken, records=(*before.records, position))
     yield from by_transaction.values()
 
 

@@ -33,13 +33,15 @@ class FoundCause:
 
 
 NOT_KNOWN = "not known"
+MOST_CHANGED = 3
+"""At most this many further requests are named that rules changed at the same time."""
 
 
 def find_cause(evidence: FindingEvidence, example: Example, attempts: Sequence[Attempt]) -> FoundCause:
     """Return the cause of a finding, as far as the evidence shows it."""
     planted = _planted(evidence)
     outside = _outside(evidence, example, attempts)
-    for find in (_late_request, _unmarked, _zombie, _changed_response, _death):
+    for find in (_late_request, _unmarked, _zombie, _other_end, _death):
         cause = find(evidence, attempts)
         if cause is not None:
             sentences = [*planted, *cause.sentences, *(outside.sentences if outside else ())]
@@ -48,7 +50,7 @@ def find_cause(evidence: FindingEvidence, example: Example, attempts: Sequence[A
         return FoundCause(outside.key, [*planted, *outside.sentences])
     if planted:
         return FoundCause("planted", planted)
-    return _before(evidence, example, attempts)
+    return _changed_meanwhile(evidence, attempts) or _before(evidence, example, attempts)
 
 
 def at(time_ns: float) -> str:
@@ -186,15 +188,80 @@ def _behind_the_end(evidence: FindingEvidence, attempt: Attempt, late: Journaled
     return _late_cause(evidence, late, [sentence, stop])
 
 
-def _changed_response(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
-    """A rule changed a request or response of an attempt in another way."""
+def _other_end(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
+    """A rule answered the request to end an attempt, which was never delivered, and another one ended it otherwise."""
+    for attempt in attempts:
+        for each in _answered_by_rule(evidence, attempt):
+            request, journal = each.request, evidence.requests_of(each.request.transactional_ids)
+            later = sorted(
+                (other for other in journal.passed if other.request.api == "EndTxn"),
+                key=lambda other: other.request.seen_ns,
+            )
+            later = [other for other in later if request.seen_ns < other.request.seen_ns]
+            if request.api != "EndTxn" or not later or not attempt.lasts_at(later[0].request.seen_ns):
+                continue
+            end = later[0]
+            answered_ns = end.answered_ns
+            if end.request.asked == request.asked or end.request.errors or answered_ns is None:
+                continue
+            verb = "aborted" if end.request.asked == "abort" else "committed"
+            sentences = [
+                f"{each.title} was answered {each.answer} by {each.by} at {at(each.answered_ns or 0)}.",
+                f"It was never delivered, so {attempt.words} stayed open.",
+                f"Its client went on in it, and {end.name} {verb} all of it at {at(answered_ns)}.",
+                *_passed(evidence, attempt, attempts),
+            ]
+            number = _fault_number(evidence, each.rule, each)
+            summary = "" if number is None else evidence.faults[number - 1].struck
+            return FoundCause(f"other end by {request.rule}", sentences, number, summary=summary)
+    return None
+
+
+def _answered_by_rule(evidence: FindingEvidence, attempt: Attempt) -> list[JournaledRequest]:
+    """Return the requests in an attempt that rules answered with errors and never delivered."""
+    ids = [attempt.transactional_id] if attempt.transactional_id else []
+    return [
+        each
+        for each in (changed_requests(evidence, ids, [attempt]) if ids else ())
+        if each.request.delivered_ns is None and each.request.errors
+    ]
+
+
+def _passed(evidence: FindingEvidence, attempt: Attempt, attempts: Sequence[Attempt]) -> Iterator[str]:
+    """Say which later attempt committed the offsets past the inputs of an attempt."""
+    others = {position for other in attempts if other != attempt for position in other.records}
+    for row in evidence.offset_commits({tp for tp, _ in attempt.inputs}):
+        if (row["log_tp"], row["log_offset"]) in others:
+            at_ns = evidence.t.at_ns(row["timestamp_ms"])
+            when = "" if at_ns is None else f" at {at(at_ns)}"
+            past = f"offset {row['committed']} of {evidence.t.name(row['tp'])}"
+            yield f"Group {printable(row['group'], 60)} went past the input{when}: it committed {past}."
+
+
+def _changed_meanwhile(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
+    """Name the first request of an attempt that a rule answered with an error or whose response a client did not get,
+    and the changed ones that were under way then. That they are the cause is not known.
+    """
     for attempt in attempts:
         ids = [attempt.transactional_id] if attempt.transactional_id else []
-        for each in changed_requests(evidence, ids, [attempt]) if ids else ():
-            sentence = f"In {attempt.words}, {each.describe()}."
-            return FoundCause(
-                f"{each.request.api} by {each.rule}", [sentence], _fault_number(evidence, each.rule)
-            )
+        changed = changed_requests(evidence, ids, [attempt]) if ids else []
+        unreturned = [
+            each for each in changed if each.request.returned_ns is None or each.request.broker_errors
+        ]
+        first = next(iter(_answered_by_rule(evidence, attempt) or unreturned), None)
+        if first is None:
+            continue
+        others = [
+            each
+            for each in changed
+            if each is not first
+            and each.request.seen_ns <= (first.answered_ns or first.last_ns) + TICK_NS
+            and each.last_ns >= first.request.seen_ns
+        ]
+        described = [f"{each.describe()}." for each in [first, *others[:MOST_CHANGED]]]
+        sentences = [f"The cause is not known. Rules changed requests in {attempt.words}:", *described]
+        key = f"{NOT_KNOWN}: {attempt.process}, {attempt.name or attempt.begin_ns}"
+        return FoundCause(key, sentences, _fault_number(evidence, first.rule, first), known=False)
     return None
 
 
@@ -266,6 +333,17 @@ def _without_marker(
         sentences.append(
             f"The next marker of its producer there, at {at(marker_ns)}, is that of a later transaction, and decides "
             "these records, too."
+        )
+    skipped = [
+        each
+        for each in evidence.skipped_markers(tp, attempt.transactional_id)
+        if each[0] <= completed_ns + TICK_NS
+    ]
+    if skipped:
+        skipped_ns, broker = skipped[-1]
+        sentences.append(
+            f"The log of {broker} says at {at(skipped_ns)} that it found no leader of {partition}, and skips the "
+            "marker because the partition is likely deleted (KAFKA-20734)."
         )
     for number, fault in enumerate(evidence.faults, 1):
         end_s = float("inf") if fault.end_s is None else fault.end_s
@@ -420,18 +498,48 @@ def _before(evidence: FindingEvidence, example: Example, attempts: Sequence[Atte
     ]
     moment_s = example.moment_s() if not ends else max(ends) / 1e9
     earlier = [
-        (number, fault)
+        (acted_ns, number, fault)
         for number, fault in enumerate(evidence.faults, 1)
-        if fault.acted and moment_s is not None and fault.start_s <= moment_s
+        if fault.acted
+        and moment_s is not None
+        and (acted_ns := _acted_from_ns(evidence, fault)) <= moment_s * 1e9
     ]
+    removed = list(_removed(evidence, example, moment_s))
     if not earlier:
-        return FoundCause(NOT_KNOWN, ["The cause is not known: no fault came before it."], known=False)
-    number, fault = max(earlier, key=lambda each: each[1].start_s)
-    last = f"{printable(fault.struck, 200)} at {at(fault.start_s * 1e9)}"
+        texts = ["The cause is not known: no fault came before it.", *removed]
+        return FoundCause(NOT_KNOWN, texts, known=False)
+    acted_ns, number, fault = max(earlier, key=lambda each: each[0])
+    last = f"{printable(fault.struck, 200)} at {at(acted_ns)}"
     text = f"The cause is not known. The last fault before it: {last}."
-    return FoundCause(NOT_KNOWN, [text], number, known=False)
+    return FoundCause(NOT_KNOWN, [text, *removed], number, known=False)
 
 
-def _fault_number(evidence: FindingEvidence, rule: str) -> int | None:
-    numbers = [number for number, fault in enumerate(evidence.faults, 1) if fault.fault == rule]
-    return numbers[0] if numbers else None
+def _removed(evidence: FindingEvidence, example: Example, moment_s: float | None) -> Iterator[str]:
+    """Name the last member that a group of the inputs removed before the finding."""
+    groups = {row["group"] for row in evidence.offset_commits(evidence.offset_partitions(example))}
+    removals = [
+        each
+        for each in evidence.removals
+        if each.group in groups and moment_s is not None and each.at_ns <= moment_s * 1e9
+    ]
+    for each in removals[-1:]:
+        yield (
+            f"Group {printable(each.group, 60)} removed {printable(each.member, 100)} at {at(each.at_ns)}: "
+            f"{printable(each.why, 100)}."
+        )
+
+
+def _acted_from_ns(evidence: FindingEvidence, fault: FaultReport) -> float:
+    """Return when a fault began to act. That of a rule is when it first changed a request."""
+    acted_ns = evidence.protocol.acted_from_ns(fault.fault, fault.evidence)
+    return fault.start_s * 1e9 if acted_ns is None else acted_ns
+
+
+def _fault_number(
+    evidence: FindingEvidence, rule: str, changed: JournaledRequest | None = None
+) -> int | None:
+    """Return the number of the fault that is a rule. If several have its name: the one whose proof has the request."""
+    named = [(n, fault) for n, fault in enumerate(evidence.faults, 1) if fault.fault == rule]
+    words = [event.words for event in changed.events if event.words] if changed else []
+    proved = [n for n, fault in named if any(each in fault.evidence for each in words)]
+    return next(iter(proved or [n for n, _ in named]), None)

@@ -121,7 +121,7 @@ class _Maker:
         if not messages:
             return Diagram((), ())
         messages += [*self._passing_commits(), *self._requests(), *self._retry_messages()]
-        messages += [*self._assignments(), *self._reads(), *self._faults()]
+        messages += [*self._assignments(), *self._removals(), *self._reads(), *self._faults()]
         ordered = self._with_second_commit(_in_order(dict.fromkeys(messages)))
         kept = _most_informative(ordered)
         used = {name for message in kept for name in (message.sender, message.receiver)} - {EVERYBODY}
@@ -472,6 +472,20 @@ class _Maker:
             verb = "gains" if row["gained"] else "loses"
             text = f"{verb} {self._t.name(row['tp'])}"
             yield self._message(row["time_ns"], group, process, text, Kind.ASSIGNMENT)
+
+    def _removals(self) -> Iterator[Message]:
+        """Yield the members that the groups of the input partitions removed: meanwhile, or else the last one before."""
+        commits = self._evidence.offset_commits(self._evidence.offset_partitions(self._example))
+        groups = {row["group"] for row in commits}
+        until_ns = self._to_ns + MARGIN_NS
+        earlier = [
+            each for each in self._evidence.removals if each.group in groups and each.at_ns <= until_ns
+        ]
+        meanwhile = [each for each in earlier if each.at_ns >= self._from_ns - MARGIN_NS]
+        for each in meanwhile or earlier[-1:]:
+            group = self._who(f"group {each.group}", Rank.GROUP)
+            text = f"removes {each.member}: {each.why}"
+            yield self._message(each.at_ns, group, group, text, Kind.ASSIGNMENT)
 
     def _reads(self) -> Iterator[Message]:
         """Yield for each record of the finding its first reader, or the final reader that did not receive it."""

@@ -1,7 +1,10 @@
 """The rows of a run's tables that its findings need, read once for all findings."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +26,25 @@ Position = tuple[int, int]
 OFFSETS = "__consumer_offsets"
 MOST_RECORDS = 50
 MOST_INPUTS = 3
+_REMOVED = re.compile(
+    r" group (?P<group>\S+) in state .*reason: removing member (?P<member>\S+) on (?P<why>[^.;)]+)"
+    r"|GroupId (?P<own_group>\S+?)\] Member (?P<own_member>\S+) fenced from the group because (?P<own_why>[^.;]+)"
+)
+"""A removal in the log of a group coordinator: of the classic protocol, and of KIP-848."""
+_SKIPPED = re.compile(
+    r"Couldn't find leader endpoint for partitions \S*\((?P<partitions>.*?)\) .* for (?P<id>[^,]+),"
+)
+"""A line of a transaction coordinator that writes no markers to some partitions."""
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A group coordinator removed a member that did not leave by itself."""
+
+    at_ns: int
+    group: str
+    member: str
+    why: str
 
 
 class FindingEvidence:
@@ -76,6 +98,44 @@ class FindingEvidence:
     def batch(self, position: Position) -> Row | None:
         """Return the batch that holds a record, with the marker that decides it; None: the log is not stored."""
         return self._batches.get(position)
+
+    @cached_property
+    def _broker_lines(self) -> list[tuple[int, str, re.Match[str]]]:
+        """The lines of the brokers' logs about removed members and skipped markers: time, file and match."""
+        found = []
+        for path in sorted(self.t.folder.glob("brokers/*/server.log")):
+            with suppress(OSError), path.open(encoding="utf-8", errors="replace") as lines:
+                for line in lines:
+                    match = _REMOVED.search(line) or _SKIPPED.search(line)
+                    at_ns = self._logged_ns(line) if match else None
+                    if match and at_ns is not None:
+                        found.append((at_ns, f"broker {path.parent.name}", match))
+        return sorted(found, key=lambda each: each[0])
+
+    def _logged_ns(self, line: str) -> int | None:
+        with suppress(ValueError):
+            return self.t.at_ns(datetime.fromisoformat(line.split(" ", 1)[0]).timestamp() * 1000)
+        return None
+
+    @cached_property
+    def removals(self) -> list[Removal]:
+        """The members that groups removed, from the brokers' logs, in order of time."""
+        lines = [(at_ns, match.groupdict()) for at_ns, _, match in self._broker_lines if match.re is _REMOVED]
+        return [
+            Removal(at_ns, *(facts[name] or facts[f"own_{name}"] for name in ("group", "member", "why")))
+            for at_ns, facts in lines
+        ]
+
+    def skipped_markers(self, tp: int, transactional_id: str | None) -> list[tuple[int, str]]:
+        """Return when brokers logged that they write no marker of an id to a partition, and which brokers."""
+        partition = self.t.name(tp).replace("/", "-")
+        return [
+            (at_ns, broker)
+            for at_ns, broker, match in self._broker_lines
+            if match.re is _SKIPPED
+            and match["id"] == transactional_id
+            and partition in match["partitions"].split(", ")
+        ]
 
     def markers_ns(self, tp: int, producer_id: int) -> list[int]:
         """Return when the markers of a producer were written to a partition."""

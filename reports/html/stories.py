@@ -81,7 +81,7 @@ def _counted(story: Story, anomalies: Mapping[str, AnomalyFindings]) -> str:
         if count == findings.count:
             parts.append(f"{number(count)} {label}")
         elif count == shown:
-            parts.append(f"{number(findings.count)} {label} (all {number(shown)} that are shown)")
+            parts.append(f"all {number(shown)} {label} that are shown (of {number(findings.count)})")
         else:
             parts.append(f"{number(count)} of the {number(shown)} {label} that are shown")
     which = "with this cause" if story.cause.known else "told here together"

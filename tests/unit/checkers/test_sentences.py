@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from checkers.anomalies.offset_output_mismatch import NOT_COVERED
 from checkers.checking.stored_runs import with_wording
 from checkers.registry import STORE_CHECKERS
 from reports.findings_text import first_example_sentence as first_sentence
@@ -89,6 +90,10 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
             "payments-1.0:7 got the answer that its commit had succeeded, but x=1 at invoices/3 offset 17 is aborted",
         ),
         (
+            {"operation": T7, "aborted_records": [record(n, value=f"x={n}") for n in range(20)]},
+            "payments-1.0:7 got the answer that its commit had succeeded, but x=0 at invoices/3 offset 0 is aborted, x=1 at invoices/3 offset 1 is aborted and 18 more of the first 20",
+        ),
+        (
             {"operation": T7, "gone_offsets": [{"topic": "purchases", "partition": 1, "committed": 816}]},
             "payments-1.0:7 got the answer that its commit had succeeded, but its offset of purchases/1 up to 816 is gone",
         ),
@@ -118,6 +123,10 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
         ),
     ],
     "offset-output-mismatch": [
+        (
+            {"operation": T7, "input": INPUT, "record": X, "why": NOT_COVERED},
+            "invoices/3 offset 17 comes from input purchases/1 offset 812, but payments-1.0:7 did not move the committed offset past it",
+        ),
         (
             {
                 "operation": T7,

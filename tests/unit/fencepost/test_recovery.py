@@ -19,6 +19,7 @@ from harness.results.run_metadata import RunMetadata, RunPhase
 from harness.results.verdict import CheckResult, FaultReport, Validity, Verdict
 from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan
+from tests.support.changed_requests import ZERO_NS, write_held_requests
 from tests.support.log_tables import (
     IN,
     OFFSETS,
@@ -69,6 +70,17 @@ def test_each_fault_that_acted_has_its_liveness(tmp_path: Path) -> None:
     assert (measured.first_commit_s, measured.first_commit_after_heal_s) == (11.5, 3.5)
     assert (measured.longest_gap_s, measured.worst_partition) == (11.5, "out/0")
     assert measured.bound_s == 27.0
+
+
+def test_a_rule_counts_from_the_first_message_on_which_it_acted(tmp_path: Path) -> None:
+    write_held_requests(stored(tmp_path), "id-1", sent_s=22.0)
+    (tmp_path / "run.toml").write_text(
+        f"[run]\nmonotonic_ns_at_zero = {ZERO_NS}\nwall_ms_at_zero = {ZERO_MS}\n"
+    )
+    metadata = replace(METADATA, faults=(replace(FAULT, fault="late-end-txn"),))
+    assert liveness_of(tmp_path, plan(), metadata).first_commit_s == 9.5
+    (tmp_path / "run.toml").write_text(f"[run]\nwall_ms_at_zero = {ZERO_MS}\n")  # the journal has no time
+    assert liveness_of(tmp_path, plan(), metadata).first_commit_s == 11.5
 
 
 def test_a_fault_that_did_not_act_has_no_liveness(tmp_path: Path) -> None:

@@ -2,23 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.protocol.journal import ProxyJournal
-from harness.record.protocol_journal import JOURNAL, ProtocolJournal, RequestRecord
+from harness.record.protocol_journal import JOURNAL, ProtocolJournal, RequestRecord, RuleEvent
 from harness.results.example import Example
 from harness.results.run_metadata import ProgramClient, RunMetadata
 from harness.results.verdict import AnomalyFindings, FaultReport
 from reports.counterexample import diagram as diagram_module
 from reports.counterexample.diagram import Kind
 from reports.counterexample.story import Story, tell
+from reports.html.stories import report_stories
 from reports.run_tables import RunTables
 from reports.timeline.load import load
 from reports.trace.by_journals import of_id
-from tests.support.changed_requests import at, end_txn, write_held_requests
+from tests.support.changed_requests import ZERO_NS, at, end_txn, write_held_requests
 from tests.support.diagrams import DIAGRAMS, first_missing
 from tests.support.histories import WALL_MS, History
 from tests.support.stored_tables import write_store
@@ -722,3 +724,167 @@ def test_the_offsets_of_a_retry_are_not_drawn_as_another_request(tmp_path: Path)
     (story,) = told(tmp_path, history, example, held=["id-1"], sent_s=0.0, request=commit)
     assert "group g: stores offset 1 of a/0" in messages(story)
     assert "w -> group g: offset 1 of a/0" not in messages(story)
+
+
+WITH_ZERO = f"[run]\nmonotonic_ns_at_zero = {ZERO_NS}\n"
+
+
+def write_rule(folder: Path, request: RequestRecord, event: str, *, rule: str = "rule-1") -> None:
+    """Write a request on which a rule acted when it was seen. Its words are `EVENT by RULE`."""
+    request.rule = rule
+    journal = ProxyJournal(folder / JOURNAL)
+    journal.write_event(
+        RuleEvent(rule, event, request.seen_ns, request.number, f"{event} by {rule}"), request
+    )
+    journal.write_request(request)
+    journal.flush()
+
+
+def answered_by_rule(folder: Path, at_s: float, **facts: Any) -> None:
+    """Write a request of `id-1` that a rule answers with an error and never delivers."""
+    refused = {"errors": ("UNKNOWN_SERVER_ERROR",), "returned_ns": at(at_s + 0.001)}
+    write_rule(folder, end_txn(1, at_s, transactional_id="id-1", **refused | facts), "answered")
+
+
+def delayed_by_rule(folder: Path, number: int, at_s: float) -> None:
+    answers = {"delivered_ns": at(at_s), "answered_ns": at(at_s + 0.01), "returned_ns": at(at_s + 0.3)}
+    facts: dict[str, Any] = {"api": "AddPartitionsToTxn", "asked": None, "transactional_id": "id-1"}
+    write_rule(folder, end_txn(number, at_s, **facts | answers), "delayed", rule="rule-2")
+
+
+def aborted_from_one_to_three_s() -> History:
+    history = History()
+    history.feed(2)
+    history.clock = 1_000_000_000
+    history.transact(0, fate="abort", outcome="fail", transactional_id="id-1", return_ns=3_000_000_000)
+    return history
+
+
+RULE = FaultReport(
+    "rule", "EndTxn requests", 0.1, 4.0, True, "answered by rule-1", "requests were changed by a rule"
+)
+
+
+def test_an_abort_after_a_commit_that_a_rule_answered_is_the_cause(tmp_path: Path) -> None:
+    answered_by_rule(tmp_path, 1.1, asked="commit")
+    journal = ProxyJournal(tmp_path / JOURNAL)
+    journal.write_request(end_txn_at(1.5))
+    journal.flush()
+    (story,) = told(
+        tmp_path,
+        aborted_from_one_to_three_s(),
+        {"record": record(0, "w:0:0")},
+        plan=WITH_ZERO,
+        faults=[replace(RULE, evidence="delayed by rule-2"), RULE],
+    )
+    assert story.cause.known and story.cause.fault == 2
+    assert story.cause.sentences == [
+        "EndTxn(commit) 41 of id-1 was answered UNKNOWN_SERVER_ERROR by a rule at 1.101 s.",
+        "It was never delivered, so w:0 stayed open.",
+        "Its client went on in it, and EndTxn(abort) 49 aborted all of it at 1.510 s.",
+    ]
+
+
+def test_a_request_that_a_rule_answered_is_named_with_those_under_way_and_not_called_the_cause(
+    tmp_path: Path,
+) -> None:
+    answered_by_rule(tmp_path, 1.5, api="AddPartitionsToTxn", asked=None)
+    delayed_by_rule(tmp_path, 2, 1.1)
+    delayed_by_rule(tmp_path, 3, 1.502)
+    (story,) = told(
+        tmp_path,
+        aborted_from_one_to_three_s(),
+        {"record": record(0, "w:0:0")},
+        plan=WITH_ZERO,
+        faults=[RULE],
+    )
+    assert not story.cause.known
+    first, answered, delayed = story.cause.sentences
+    assert first == "The cause is not known. Rules changed requests in w:0:"
+    assert (
+        answered.startswith("AddPartitionsToTxn 41 of id-1: at 1.500 s sent")
+        and "never delivered" in answered
+    )
+    assert delayed.startswith("AddPartitionsToTxn 43 of id-1: at 1.502 s sent")
+
+
+def test_a_finding_of_another_transaction_does_not_get_the_changed_requests(tmp_path: Path) -> None:
+    answered_by_rule(tmp_path, 1.5, api="AddPartitionsToTxn", asked=None)
+    history = aborted_from_one_to_three_s()
+    history.clock = 12_000_000_000
+    history.transact(1, transactional_id="id-1")
+    examples = [{"record": record(0, "w:0:0")}, {"record": record(2, "w:1:0")}]
+    stories = told(tmp_path, history, *examples, plan=WITH_ZERO, faults=[RULE])
+    assert [story.counts for story in stories] == [{"reprocessed-input": 1}] * 2
+    (other,) = [story for story in stories if story.shown.number == 2]
+    assert other.cause.sentences == [
+        "The cause is not known. The last fault before it: requests were changed by a rule at 1.500 s."
+    ]
+
+
+def test_a_story_of_all_examples_does_not_claim_the_findings_without_an_example(tmp_path: Path) -> None:
+    history, example = twice()
+    told(tmp_path, history, example)
+    t = RunTables(tmp_path, WALL_MS)
+    findings = AnomalyFindings(149, [Example.from_json(example)] * 2)
+    (story,), _ = report_stories(t, load(t), [("reprocessed-input", findings)], (), t.protocol)
+    assert story.counted == "Findings told here together: all 2 reprocessed-input that are shown (of 149)."
+
+
+def broker_logs(folder: Path, at_s: float, text: str) -> None:
+    stamp = datetime.fromtimestamp(WALL_MS / 1000 + at_s, UTC).isoformat(timespec="milliseconds")
+    path = folder / "brokers" / "2" / "server.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as log:
+        log.write(f"{stamp.replace('+00:00', 'Z')} INFO {text}\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Preparing to rebalance group g in state Stable (reason: removing member c-1 on heartbeat expiration.). (org",
+        "[GroupId g] Member c-1 fenced from the group because heartbeat expiration.",
+    ],
+)
+def test_a_member_that_the_group_removed_before_the_finding_is_named_and_drawn(
+    text: str, tmp_path: Path
+) -> None:
+    broker_logs(tmp_path, 0.003, text)
+    broker_logs(tmp_path, 0.002, text.replace("group g", "group h").replace("GroupId g", "GroupId h"))
+    (story,) = told(tmp_path, *twice())
+    assert story.cause.sentences == [
+        "The cause is not known: no fault came before it.",
+        "Group g removed c-1 at 0.003 s: heartbeat expiration.",
+    ]
+    assert messages(story).count("group g: removes c-1: heartbeat expiration") == 1
+
+
+def test_the_line_of_a_broker_that_skipped_a_marker_is_part_of_the_cause(tmp_path: Path) -> None:
+    skipped = (
+        "Couldn't find leader endpoint for partitions HashSet(y-1, x-0) while trying to send transaction "
+        "markers for {}, these partitions are likely deleted already and hence can be skipped"
+    )
+    broker_logs(tmp_path, 0.004, skipped.format("id-1"))
+    broker_logs(tmp_path, 0.005, skipped.format("id-2"))
+    (story,) = told(tmp_path, without_marker(), {"record": record(0, "w:0:0")})
+    assert story.cause.key == "no marker"
+    assert story.cause.sentences[-1] == (
+        "The log of broker 2 says at 0.004 s that it found no leader of x/0, and skips the marker because the "
+        "partition is likely deleted (KAFKA-20734)."
+    )
+
+
+def test_an_input_is_not_drawn_to_a_transaction_that_only_went_past_it(tmp_path: Path) -> None:
+    history = History()
+    history.feed(2)
+    history.transact(0, fate="abort", outcome="fail", offsets_fate="", transactional_id="id-1")
+    history.transact(1, transactional_id="id-1")
+    history.alter("stages", lambda row: row | {"journaled": False})
+    example = {
+        "input": {"topic": "a", "partition": 0, "offset": 0},
+        "records": [record(0, None)],
+        "passed_by": {"topic": "__consumer_offsets", "partition": 0, "offset": 0},
+    }
+    (story,) = told(tmp_path, history, example, plan=PROGRAM)
+    assert messages(story).count("a/0 -> id-1: input @0") == 1
+    assert "id-1 -> group g: offset 2 of a/0" in messages(story)
