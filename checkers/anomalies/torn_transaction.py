@@ -169,7 +169,7 @@ def torn_transaction_external(t: ExternalTables) -> DataFrame:
 
 def _sentence(e: Example) -> str:
     if (why := e.rest.get("why")) is not None:
-        positions = join_shown([part.position for part in e.records])
+        positions = join_shown([part.position for part in e.records]) if e.records else ""
         return f"{e.operation} was one transaction, but {printable(why, 100)}" + (
             f": {positions}" if positions else ""
         )

@@ -71,7 +71,7 @@ def _with_liveness(
 
 
 def _protocol(t: RunTables) -> ProtocolJournal:
-    """Return the journal of the protocol proxy. If it cannot be read, the report says so, and rules act from their start."""
+    """Return the journal of the protocol proxy. If it cannot be read, a rule counts from its start."""
     try:
         return t.protocol
     except UnreadableInput:

@@ -4,6 +4,7 @@ import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,7 @@ def _readme_parts(
         cause=[cleaning.text(sentence) for sentence in finding.cause] if finding else [],
         faults=verdict.faults,
         options=options,
+        began=_utc(run.zero_ms),
         commit=str(run.settings.get("run", {}).get("commit", "")),
         versions={
             key: _without_origin(key, cleaning.text(value))
@@ -206,6 +208,11 @@ def _readme_parts(
         has_diagram="diagram.svg" in files,
         with_values=cleaning.with_values,
     )
+
+
+def _utc(zero_ms: float) -> str:
+    """Return for example `2026-11-28T03:16:30.123+00:00`. Empty: the time is not known."""
+    return datetime.fromtimestamp(zero_ms / 1000, UTC).isoformat(timespec="milliseconds") if zero_ms else ""
 
 
 IN_LOGS = ("log of ", "coordinator of ")

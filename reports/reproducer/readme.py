@@ -59,6 +59,7 @@ class ReadmeParts:
     cause: Sequence[str]  # of the finding, in sentences
     with_values: bool
     commit: str  # of Fencepost in the run; empty: not known
+    began: str = ""  # when the run began, in UTC; empty: not known
     defaults: Mapping[str, Any] = field(default_factory=dict)  # of the options
 
 
@@ -214,7 +215,8 @@ def _steps(parts: ReadmeParts) -> Iterator[str]:
         return
     yield "## The smallest finding, step by step"
     yield ""
-    yield f"This is the trace of {parts.subject}. Times are in seconds since the run began."
+    began = f", at {parts.began}" if parts.began else ""
+    yield f"This is the trace of {parts.subject}. Times are in seconds since the run began{began}."
     yield ""
     yield from _block(parts.steps[:MOST_STEPS])
     if len(parts.steps) > MOST_STEPS:
@@ -234,7 +236,7 @@ def _logs(parts: ReadmeParts) -> Iterator[str]:
             yield ""
             continue
         if not lines:
-            yield f"The logs of the {who} have no line about the finding."
+            yield f"The logs of the {who} have no line about the finding, or within 2 s of it."
             yield ""
             continue
         yield f"Of the {who}, around the finding, each with its file and line in the run's folder:"

@@ -8,6 +8,9 @@ from harness.results.wording import plural
 from reports.run_tables import MOST_CHANGED_REQUESTS, RunTables
 from reports.trace.step import TraceStep
 
+KEPT_NS = 50_000_000
+"""A request that is delivered later than this after it came was kept."""
+
 
 def requests_of(
     t: RunTables, transactional_ids: Collection[str], from_ns: float = -math.inf, to_ns: float = math.inf
@@ -63,7 +66,14 @@ def _again(each: JournaledRequest, retries: Mapping[int, JournaledRequest]) -> s
 
 
 def _in_one_line(each: JournaledRequest) -> str:
-    """Describe a request that no rule changed: `delivered to broker 2, answered NONE at 3.214 s`."""
+    """Describe a request that no rule changed: `delivered to broker 2, answered NONE at 3.214 s`.
+
+    A rule on an earlier request of the connection may keep it, too. Then the time of its delivery is shown.
+    """
     later = [step for step in each.steps() if step.kind != "sent"]
-    delivered = [step.words for step in later if step.kind == "delivered"] or ["not delivered"]
+    delivered = [
+        step.words if step.at_ns - each.request.seen_ns <= KEPT_NS else f"{step.words} at {step.at_s}"
+        for step in later
+        if step.kind == "delivered"
+    ] or ["not delivered"]
     return ", ".join([*delivered, *(f"{s.words} at {s.at_s}" for s in later if s.kind != "delivered")])

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from checkers.anomalies.offset_output_mismatch import NOT_COVERED
+from checkers.anomalies.torn_transaction import IN_SEVERAL
 from checkers.checking.stored_runs import with_wording
 from checkers.registry import STORE_CHECKERS
 from reports.findings_text import first_example_sentence as first_sentence
@@ -69,6 +70,10 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
         ),
     ],
     "torn-transaction": [
+        (
+            {"operation": T7, "records": [], "why": IN_SEVERAL},
+            "payments-1.0:7 was one transaction, but the transaction log has it as several transactions",
+        ),
         (
             {"operation": T7, "fates": ["commit", "abort"], "records": [X, record(18, fate="abort")]},
             "payments-1.0:7 was one transaction, but invoices/3 offset 17 is committed by the marker at offset 22 and invoices/3 offset 18 is aborted by the marker at offset 23",

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,8 @@ def test_no_secret_setting_is_in_the_report_or_in_a_trace(run: ReproducedRun) ->
 
 def test_the_readme_has_the_smallest_finding_and_how_to_run_it(run: ReproducedRun) -> None:
     text = (make(run) / "README.md").read_text()
+    began = datetime.fromtimestamp(WALL_MS / 1000, UTC).isoformat(timespec="milliseconds")
+    assert f"Times are in seconds since the run began, at {began}." in text
     assert "# corrupt: the pipeline billing on Kafka 4.4.0" in text
     assert (
         "The smallest finding: the content of the record at x/0 offset 0 is not what input a/0 offset 0"

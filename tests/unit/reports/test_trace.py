@@ -379,3 +379,16 @@ def test_a_journal_whose_times_cannot_be_converted_is_refused(tmp_path: Path) ->
     (tmp_path / "run.toml").write_text("[run]\n")
     with pytest.raises(UnreadableInput, match=r"protocol.jsonl is not shown: run.toml does not say when"):
         of_id(t, "id-1")
+
+
+def test_a_request_that_was_kept_behind_another_one_has_the_time_of_its_delivery(tmp_path: Path) -> None:
+    t = stored(tmp_path, one_transaction())
+    write_held_requests(tmp_path, "id-2")
+    kept = end_txn(
+        2, 3.1, transactional_id="id-1", delivered_ns=at(3.4), answered_ns=at(3.5), returned_ns=at(3.5)
+    )
+    journal = ProxyJournal(tmp_path / JOURNAL)
+    journal.write_request(kept)
+    journal.flush()
+    (step,) = requests_of(t, ["id-1"])
+    assert step.what == "EndTxn(abort) 42 of id-1: delivered to broker 2 at 3.400 s, answered NONE at 3.500 s"
