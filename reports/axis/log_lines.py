@@ -18,7 +18,8 @@ import orjson
 
 from harness.common.secrets import redact_text
 from harness.results.wording import printable
-from reports.known_secrets import without_secrets
+from reports.known_secrets import known_secrets, without_secrets
+from reports.run_tables import RunTables
 
 Level = Literal["error", "warning"]
 MOST_BYTES = 32 << 20
@@ -78,6 +79,32 @@ def read_logs(
         lines += found
     cleaned = [replace(line, text=without_secrets(line.text, secrets)) for line in lines]
     return sorted(cleaned, key=lambda line: line.time_s), notes
+
+
+def program_lines(
+    t: RunTables, file_names: Iterable[str], interval_s: tuple[float, float]
+) -> list[tuple[float, str]]:
+    """Return the lines of programs' logs in an interval, of every level, with their times and without secrets.
+
+    Args:
+        t: the run
+        file_names: the names of files in its folder `workers`
+        interval_s: in seconds since the start of the run
+    """
+    options, zero_ms = t.settings.get("options"), t.wall_ms_at_zero
+    if zero_ms is None:
+        return []
+    secrets = known_secrets(t.folder, options if isinstance(options, Mapping) else {}, {})
+    found: list[tuple[float, str]] = []
+    for name in file_names:
+        with suppress(OSError), (t.folder / "workers" / name).open("rb") as file:
+            for _, line in _lines(file):
+                entry = entry_of(line.decode("utf-8", "replace").rstrip("\r\n"))
+                time_s = entry[0] - zero_ms / 1000 if entry else interval_s[0] - 1
+                if entry and interval_s[0] <= time_s <= interval_s[1]:
+                    text = printable(redact_text(entry[2].strip()), _MOST_TEXT)
+                    found.append((time_s, without_secrets(text, secrets)))
+    return sorted(found)
 
 
 def near(lines: Sequence[TimedLogLine], moments_s: Iterable[float], most: int) -> list[TimedLogLine]:

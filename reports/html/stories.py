@@ -10,14 +10,20 @@ from harness.common.errors import UnreadableInput
 from harness.record.protocol_journal import ProtocolJournal
 from harness.results.verdict import AnomalyFindings, FaultReport
 from harness.results.wording import join_words, number, printable
+from reports.axis.log_lines import program_lines
 from reports.charts.sequence import sequence
 from reports.counterexample.diagram import EVERYBODY, Message
-from reports.counterexample.story import MOST_EXAMPLES, Story, tell
+from reports.counterexample.story import MOST_EXAMPLES, Story, StoryFinding, tell
 from reports.findings_text import example_sentences
 from reports.html.findings import ident_of
 from reports.html.template import WIDTHS
 from reports.run_tables import RunTables
 from reports.timeline.model import Timeline
+
+MOST_LINES = 12
+"""A story shows at most this many lines of the programs' logs."""
+AFTER_S = 1.0
+"""A program may log this long after its transaction has ended what came of it."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,8 @@ class ReportStory:
     drawing: Markup | None
     messages: Sequence[ListedMessage]
     left_out: int
+    log: Sequence[ListedMessage] = ()
+    """Lines in the logs of the finding's programs while its transactions were under way."""
 
 
 def report_stories(
@@ -54,10 +62,12 @@ def report_stories(
         stories = tell(t, timeline, ordered, faults, protocol)
     except (UnreadableInput, pa.ArrowException) as error:
         return [], [printable(f"what happened cannot be told: {error}", 300)]
-    return [_report_story(n, story, dict(ordered)) for n, story in enumerate(stories, 1)], []
+    return [_report_story(t, n, story, dict(ordered)) for n, story in enumerate(stories, 1)], []
 
 
-def _report_story(n: int, story: Story, anomalies: Mapping[str, AnomalyFindings]) -> ReportStory:
+def _report_story(
+    t: RunTables, n: int, story: Story, anomalies: Mapping[str, AnomalyFindings]
+) -> ReportStory:
     shown = story.shown
     return ReportStory(
         example_sentences(shown.anomaly, anomalies[shown.anomaly])[shown.number - 1],
@@ -68,7 +78,22 @@ def _report_story(n: int, story: Story, anomalies: Mapping[str, AnomalyFindings]
         sequence(f"story-{n}", WIDTHS[0], story.diagram),
         list(_listed(story.diagram.messages)),
         story.diagram.left_out,
+        list(_logged(t, shown)),
     )
+
+
+def _logged(t: RunTables, shown: StoryFinding) -> Iterator[ListedMessage]:
+    times_ns = [at for each in shown.attempts for at in (each.begin_ns, each.end_ns) if at is not None]
+    files = [
+        path.name
+        for path in sorted((t.folder / "workers").glob("*.log"))
+        if any(each.process in (path.stem, path.stem.rpartition(".")[0]) for each in shown.attempts)
+    ]
+    if times_ns and files:
+        lines = program_lines(t, files, (min(times_ns) / 1e9, max(times_ns) / 1e9 + AFTER_S))
+        yield from (ListedMessage(f"{time_s:,.3f} s", text) for time_s, text in lines[:MOST_LINES])
+        if len(lines) > MOST_LINES:
+            yield ListedMessage("", f"{number(len(lines) - MOST_LINES)} more lines")
 
 
 def _counted(story: Story, anomalies: Mapping[str, AnomalyFindings]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.common.secrets import REDACTED
 from harness.protocol.journal import ProxyJournal
 from harness.record.protocol_journal import JOURNAL, ProtocolJournal, RequestRecord, RuleEvent
 from harness.results.example import Example
@@ -831,12 +832,33 @@ def test_a_story_of_all_examples_does_not_claim_the_findings_without_an_example(
     assert story.counted == "Findings told here together: all 2 reprocessed-input that are shown (of 149)."
 
 
-def broker_logs(folder: Path, at_s: float, text: str) -> None:
+def test_the_lines_of_the_programs_of_a_finding_are_shown_around_it(tmp_path: Path) -> None:
+    history, example = twice()
+    told(tmp_path, history, example)
+    logs = {
+        "w.log": [(0.004, "aborts password=plant-7"), (9.0, "later")],
+        "feeder.log": [(0.004, "of no part")],
+    }
+    for name, lines in logs.items():
+        stamped = [f"{logged_at(at_s)} {text}\n" for at_s, text in lines]
+        (tmp_path / "workers").mkdir(exist_ok=True)
+        (tmp_path / "workers" / name).write_text("".join(stamped))
+    t = RunTables(tmp_path, WALL_MS)
+    findings = AnomalyFindings(1, [Example.from_json(example)])
+    (story,), _ = report_stories(t, load(t), [("reprocessed-input", findings)], (), t.protocol)
+    assert [(line.at, line.words) for line in story.log] == [("0.004 s", f"aborts password={REDACTED}")]
+
+
+def logged_at(at_s: float) -> str:
     stamp = datetime.fromtimestamp(WALL_MS / 1000 + at_s, UTC).isoformat(timespec="milliseconds")
+    return stamp.replace("+00:00", "Z")
+
+
+def broker_logs(folder: Path, at_s: float, text: str) -> None:
     path = folder / "brokers" / "2" / "server.log"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as log:
-        log.write(f"{stamp.replace('+00:00', 'Z')} INFO {text}\n")
+        log.write(f"{logged_at(at_s)} INFO {text}\n")
 
 
 @pytest.mark.parametrize(
