@@ -141,8 +141,7 @@ def apply_rule(proxy: RuleTarget | None, links: Sequence[str], effect: ApplyRule
     try:
         yield in_force
     finally:
-        in_force.last = proxy.status(rule.name)
-        last = in_force.last
+        last = RuleStatus()
 
         def removed() -> bool:
             nonlocal last

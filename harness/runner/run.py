@@ -125,14 +125,14 @@ def perform(plan: RunPlan, resources: RunResources, run_log: RunLog, early_start
         errors = (*injector.state.errors, *errors)
     final_state = quiesce(plan.pipeline, context, resources.ends, run_log, plan.timeouts)
     run_log.unexpected_errors += processes.unexpected_ends
+    for error in errors:
+        raise error
     run_log.unexpected_errors += [
         Reason(ReasonCode.MESSAGES_NOT_DECODED, f"no rule has seen {messages}, which passed unchanged")
         for messages in resources.cluster.network.undecoded()
     ]
     run_log.requests = _observed_clients(resources.cluster.network, plan.worker_endpoints)
     run_log.program_clients = dict(program_clients(resources.cluster.network, processes.all_processes))
-    for error in errors:
-        raise error
     return final_state
 
 

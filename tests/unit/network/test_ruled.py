@@ -82,6 +82,17 @@ def test_only_what_is_proved_is_evidence(status: RuleStatus, evidence: str, miss
     assert proxy.rules[0].links == ("client:w0->1",)
 
 
+def test_a_proxy_that_does_not_tell_the_status_is_still_asked_to_remove_the_rule() -> None:
+    class Slow(Proxy):
+        def status(self, rule: str) -> RuleStatus:
+            raise FaultFailed("the protocol proxy does not answer: timed out")
+
+    proxy = Slow(RuleStatus(1, 1, 1, 0, ("held", "answered")))
+    with apply_rule(proxy, ["a"], ApplyRule(RULE)) as in_force:
+        pass
+    assert in_force.evidence() == "held; answered"
+
+
 def test_long_evidence_is_cut_and_says_so() -> None:
     words = tuple(f"response {number} was delayed" for number in range(MAX_WORDS + 5))
     with apply_rule(Proxy(RuleStatus(17, 17, 17, 0, words)), ["a"], ApplyRule(RULE)) as in_force:

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,17 @@ def test_a_rule_since_the_start_that_cannot_be_in_force_ends_the_run(tmp_path: P
     with pytest.raises(FaultFailed, match="this cluster has no links client:w"):
         run.perform()
     assert run.took_s < 60
+
+
+def test_the_error_of_a_fault_is_not_hidden_by_a_proxy_that_does_not_answer(tmp_path: Path) -> None:
+    class SilentNetwork(FakeNetwork):
+        def undecoded(self) -> Sequence[str]:
+            raise FaultFailed("the protocol proxy does not answer")
+
+    cluster = FakeCluster(network=SilentNetwork(links=["peer:1->2:int"]))
+    run = FakeWholeRun(tmp_path, cluster, faults=(SINCE_START,), limit_s=600.0)
+    with pytest.raises(FaultFailed, match="this cluster has no links client:w"):
+        run.perform()
 
 
 def test_clients_are_not_known_without_a_protocol_proxy(tmp_path: Path) -> None:
