@@ -122,7 +122,7 @@ class RunTables:
     def _read_protocol(self, transactional_ids: Collection[str] | None) -> ProtocolJournal:
         path = self.folder / JOURNAL
         if not path.exists():
-            return ProtocolJournal()
+            return ProtocolJournal(missing=self.metadata.protocol_crc is not None)
         try:
             run = tomllib.loads((self.folder / PLAN).read_text())["run"]
             zero_ns = int(run["monotonic_ns_at_zero"])

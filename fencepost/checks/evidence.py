@@ -10,9 +10,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fencepost.checks.recovery import Recovery, measure_recovery
+from harness.clients.requests_sent import APIS
 from harness.common.errors import UnreadableInput
 from harness.model.promises import NO_WITNESS
 from harness.model.vocabulary import Premise
+from harness.protocol.errors import error_codes
+from harness.record.client_history import file_crc
 from harness.record.parquet_reader import read_parquet
 from harness.record.protocol_journal import JOURNAL, read_journal
 from harness.record.run_tables import PLAN
@@ -98,8 +101,29 @@ class Evidence:
 
     @cached_property
     def api_errors(self) -> Mapping[str, Mapping[str, int]]:
-        """By API and error, how many responses with it clients got through the protocol proxy. Raises `OSError`."""
-        return read_journal(self.folder / JOURNAL).api_errors
+        """By API and error, how many responses with it clients got through the protocol proxy. Raises `OSError`.
+
+        It is empty if the journal has changed. A name that Kafka does not have is not counted.
+        """
+        if self.journal_change:
+            return {}
+        errors = read_journal(self.folder / JOURNAL).api_errors
+        return {
+            api: known
+            for api, counts in errors.items()
+            if api in APIS and (known := {name: n for name, n in counts.items() if name in error_codes()})
+        }
+
+    @cached_property
+    def journal_change(self) -> str:
+        """How the journal of the protocol proxy differs from the one that the run wrote. Empty: it does not differ."""
+        path = self.folder / JOURNAL
+        crc = self.run_metadata.protocol_crc if self.run_metadata else None
+        if crc is None:
+            return ""
+        if not path.is_file():
+            return f"{JOURNAL} is missing"
+        return "" if file_crc(path) == crc else f"{JOURNAL} is not as the run wrote it"
 
     @cached_property
     def lag(self) -> Lag:

@@ -19,6 +19,7 @@ from fencepost.checks.recovery import Recovery, stalled
 from harness.history_files.url import Url
 from harness.model.pipeline import PipelineSpec
 from harness.model.vocabulary import Guarantee
+from harness.record.protocol_journal import JOURNAL
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import CheckResult, FaultReport, Validity, Verdict
@@ -38,6 +39,7 @@ class CheckedRun:
     plan: StoredPlan
     run_metadata: RunMetadata | None  # None: the run was killed before its end
     result: CheckResult
+    journal_change: str = ""  # how the journal of the protocol proxy is not as the run wrote it
 
     @property
     def faults(self) -> Iterable[FaultReport]:
@@ -66,6 +68,13 @@ def has_problems(run: CheckedRun) -> Iterator[Reason]:
 def has_broken_checks(run: CheckedRun) -> Iterator[Reason]:
     """A run is unknown if a check crashed, or if evidence is missing."""
     yield from run.result.broken.values()
+
+
+def journal_has_changed(run: CheckedRun) -> Iterator[Reason]:
+    """A run is unknown if the journal of the protocol proxy has changed, because it is the proof of faults."""
+    if run.journal_change:
+        text = f"{run.journal_change}, so it does not prove what the rules did"
+        yield Reason(ReasonCode.INCOMPLETE_EVIDENCE, text, JOURNAL)
 
 
 def fault_did_not_act(run: CheckedRun) -> Iterator[Reason]:
@@ -161,6 +170,7 @@ RULES: tuple[Callable[[CheckedRun], Iterator[Reason]], ...] = (
     was_killed,
     has_problems,
     has_broken_checks,
+    journal_has_changed,
     fault_did_not_act,
     fault_has_no_evidence,
     fault_ended_before_it_began,
@@ -178,7 +188,7 @@ def decide(evidence: Evidence, result: CheckResult) -> Verdict:
     from reports.summary import summary
 
     result = with_stalls(result, evidence.recovery)
-    run = CheckedRun(evidence.plan, evidence.run_metadata, result)
+    run = CheckedRun(evidence.plan, evidence.run_metadata, result, evidence.journal_change)
     run_metadata = evidence.run_metadata or RunMetadata()
     reasons = reasons_against(run)
     valid = Validity.UNKNOWN if reasons else Validity.VALID

@@ -36,6 +36,7 @@ from harness.model.promises import HISTORY_FILE
 from harness.processes.spawn import Supervisor
 from harness.record import run_tables as store
 from harness.record.client_history import file_crc
+from harness.record.protocol_journal import JOURNAL
 from harness.results.reasons import ReasonCode
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import Verdict
@@ -316,6 +317,8 @@ def _tabulate(folder: Path, plan: StoredPlan, run_log: RunLog, final_state: Fina
         run_log.unreadable_logs = final_state.unreadable_logs
         if plan.promises.history:
             run_log.history_crc = file_crc(folder / HISTORY_FILE)
+        if (folder / JOURNAL).exists():
+            run_log.protocol_crc = file_crc(folder / JOURNAL)
         run_log.unexpected_errors += unexpected_errors(folder)
         record_clients(folder, ClientChoice.of(plan.options.client), run_log)
         if plan.options.keep != "logs":

@@ -207,7 +207,8 @@ class JournaledRequest:
             if event.event == "lost":
                 yield RequestStep("acted", event.at_ns, "the broker closed the connection before it answered")
             elif event.event == "released" and request.delivered_ns is not None and not self.reason:
-                yield RequestStep("acted", event.at_ns, f"its response was returned {event.reason}")
+                was = "returned" if request.client_gone_ns is None else "due"
+                yield RequestStep("acted", event.at_ns, f"its response was {was} {event.reason}")
         if request.client_gone_ns is not None:
             yield RequestStep("acted", request.client_gone_ns, "its client's connection ended")
         if request.delivered_ns is not None:
@@ -234,6 +235,7 @@ class ProtocolJournal:
     """The requests that no rule changed, if `read_journal` was asked for transactional ids: those of these ids."""
     api_errors: dict[str, Counter[str]] = field(default_factory=dict)
     """By API and error: the number of responses with it that clients got. Those between brokers do not count."""
+    missing: bool = False  # the run wrote it, and it is not there
     damaged: int = 0  # lines that cannot be read
 
     def under_way(

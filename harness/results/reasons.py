@@ -302,7 +302,10 @@ class ReasonCode(StrEnum):
             "A part of the evidence is missing, or the parts do not agree. If a table is not complete, a row "
             "that is missing in it is not evidence of an anomaly."
         ),
-        "The tables do not agree with what the run promised, or with each other.",
+        (
+            "The tables do not agree with what the run promised, or with each other. Or protocol.jsonl is missing, "
+            "or is not as the run wrote it."
+        ),
         _REPEAT,
     )
     CONTRADICTORY_EVIDENCE = (

@@ -15,7 +15,7 @@ from harness.results.reasons import Reason
 from harness.results.verdict import FaultReport
 
 _REASON_FIELDS = ("evidence_problems", "unexpected_errors")
-NEW_FIELDS = frozenset({"program_clients"})
+NEW_FIELDS = frozenset({"program_clients", "protocol_crc"})
 """Fields that the runs of earlier versions do not have."""
 
 
@@ -61,6 +61,7 @@ class RunMetadata:
     # By table: the rows that the run wrote. Empty if they were not counted.
     rows: Mapping[str, int] = field(default_factory=dict)
     history_crc: int | None = None  # CRC-32 of history.jsonl; None if the run promises no such file
+    protocol_crc: int | None = None  # CRC-32 of protocol.jsonl; None if the run has no protocol proxy
     compacted: Mapping[str, bool] = field(default_factory=dict)  # by topic, as configured at the end
     # By topic: why the cluster did not give its log, and what the user can do.
     refused_logs: Mapping[str, str] = field(default_factory=dict)

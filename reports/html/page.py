@@ -248,6 +248,8 @@ def _read_protocol(tables: RunTables) -> tuple[ProtocolJournal, list[str]]:
         protocol = tables.protocol
     except UnreadableInput as error:
         return ProtocolJournal(), [words.printable(str(error), 300)]
+    if protocol.missing:
+        return protocol, [f"{JOURNAL} is missing, so the requests that rules changed are not shown"]
     lines = f"{words.plural(protocol.damaged, 'line')} of {JOURNAL} cannot be read"
     return protocol, [lines] if protocol.damaged else []
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from harness.record.protocol_journal import JOURNAL, JournaledRequest
+from harness.record.protocol_journal import JOURNAL, JournaledRequest, ProtocolJournal
 from harness.results.wording import plural
 from reports.run_tables import MOST_CHANGED_REQUESTS, RunTables
 from reports.trace.step import TraceStep
@@ -25,6 +25,7 @@ def requests_of(
         to_ns: the end of the interval
     """
     journal = t.protocol_of(transactional_ids)
+    yield from _missing(journal)
     retries = journal.retries()
     changed = journal.under_way(transactional_ids, from_ns, to_ns)
     yield from _steps(changed, retries)
@@ -39,9 +40,17 @@ def requests_of(
 
 def changed_requests(t: RunTables, rule: str, from_ns: float, to_ns: float) -> Iterator[TraceStep]:
     """Yield what happened to the requests that a rule changed and that were under way in this interval."""
+    yield from _missing(t.protocol)
     yield from _steps(
         [each for each in t.protocol.under_way(None, from_ns, to_ns) if each.rule == rule], retries={}
     )
+
+
+def _missing(journal: ProtocolJournal) -> Iterator[TraceStep]:
+    if journal.missing:
+        yield TraceStep(
+            None, "protocol proxy", f"{JOURNAL} is missing, so its requests are not known", JOURNAL
+        )
 
 
 def _steps(

@@ -12,12 +12,15 @@ from harness.model.goals import abort_goal
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec
 from harness.model.promises import Promises
 from harness.model.vocabulary import Guarantee
+from harness.record.client_history import file_crc
+from harness.record.protocol_journal import JOURNAL
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata, RunPhase
 from harness.results.verdict import AnomalyFindings, CheckResult, FaultReport, Validity, Verdict
 from harness.runner.processes import unexpected_end
 from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan
+from tests.support.changed_requests import at, write_held_requests
 from tests.support.histories import History
 from tests.support.stored_tables import write_store
 
@@ -50,6 +53,28 @@ def verdict_of(
 
 def test_a_clean_run_whose_faults_acted_is_valid() -> None:
     assert verdict_of().valid is Validity.VALID
+
+
+@pytest.mark.parametrize("change", ["missing", "cut off", "edited", ""])
+def test_a_run_whose_protocol_journal_has_changed_is_unknown(tmp_path: Path, change: str) -> None:
+    write_held_requests(tmp_path, "shop-1", errors=("NO_SUCH_ERROR", "NOT_COORDINATOR"), returned_ns=at(4.5))
+    journal = tmp_path / JOURNAL
+    metadata = RunMetadata(faults=[ACTED], protocol_crc=file_crc(journal))
+    content = journal.read_bytes()
+    if change == "missing":
+        journal.unlink()
+    elif change:
+        journal.write_bytes(content[:-9] if change == "cut off" else content.replace(b"shop-1", b"shop-2"))
+    plan = StoredPlan(Options(seed=1), RUN, [PLANNED], WORKLOAD.as_table())
+    verdict = decide(Evidence("h", tmp_path, plan, metadata, differences=()), CLEAN)
+    if not change:
+        assert verdict.valid is Validity.VALID and verdict.api_errors == {"EndTxn": {"NOT_COORDINATOR": 1}}
+        return
+    (reason,) = verdict.unknown_because
+    assert verdict.valid is Validity.UNKNOWN and verdict.api_errors == {}
+    assert (reason.code, reason.subject) == (ReasonCode.INCOMPLETE_EVIDENCE, JOURNAL)
+    how = "is missing" if change == "missing" else "is not as the run wrote it"
+    assert reason.text == f"{JOURNAL} {how}, so it does not prove what the rules did"
 
 
 def test_what_is_left_is_in_the_verdict_and_does_not_decide_it(tmp_path: Path) -> None:

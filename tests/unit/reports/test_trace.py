@@ -392,3 +392,9 @@ def test_a_request_that_was_kept_behind_another_one_has_the_time_of_its_delivery
     journal.flush()
     (step,) = requests_of(t, ["id-1"])
     assert step.what == "EndTxn(abort) 42 of id-1: delivered to broker 2 at 3.400 s, answered NONE at 3.500 s"
+
+
+def test_a_trace_says_that_the_journal_of_the_protocol_proxy_is_missing(tmp_path: Path) -> None:
+    RunMetadata(protocol_crc=7).save(tmp_path / "metadata.json")
+    (step,) = requests_of(RunTables(tmp_path), ["id-1"])
+    assert step.what == "protocol.jsonl is missing, so its requests are not known"
