@@ -270,7 +270,7 @@ def _apis() -> list[dict[str, Any]]:
     """The APIs of the default version of Kafka, whose jar is fetched if it is not here yet."""
     from harness.environment.cache import cache_folder
     from harness.environment.kafka import fetch_kafka
-    from harness.protocol.rule_checks import field_paths, possible_errors
+    from harness.protocol.rule_checks import possible_errors
     from harness.protocol.schemas import Schemas
     from harness.settings.options import Options
 
@@ -279,8 +279,8 @@ def _apis() -> list[dict[str, Any]]:
         {
             "name": api.name,
             "summary": f"key {api.key}, versions {api.request.versions.first} to {api.request.versions.last}",
-            "request": field_paths(api.request),
-            "response": field_paths(api.response),
+            "request": list(api.request.paths),
+            "response": list(api.response.paths),
             "errors": sorted(possible_errors().get(api.name, ())),
         }
         for api in map(schemas.api, schemas.names)

@@ -49,12 +49,18 @@ def planned_rule(options: Options, table: Table) -> PlannedFault:
             f"a rule: start_s is {spec.start_s:g}, and the run ends after {options.time_limit_s:g} s: "
             "write a smaller start_s, or choose a longer --time-limit"
         )
+    if spec.hold_s is not None and spec.hold_s > options.time_limit_s:
+        raise UsageError(
+            f"a rule: hold_s is {spec.hold_s:g}, and the run ends after {options.time_limit_s:g} s: "
+            "write a smaller hold_s, or choose a longer --time-limit"
+        )
     hold_s = spec.hold_s if spec.hold_s is not None else options.time_limit_s - spec.start_s
     after_s, action = spec.rule.release.after_s, spec.rule.action
     if after_s is not None and after_s >= hold_s and action is not Action.SWAP:
+        name = "delay_s" if action is Action.DELAY else "release.after_s"
         raise UsageError(
-            f"a rule: release.after_s is {after_s:g}, but the rule is in force for {hold_s:g} s, and its heal "
-            "delivers what it keeps: write a smaller release.after_s, or a larger hold_s or --time-limit"
+            f"a rule: {name} is {after_s:g}, but the rule is in force for {hold_s:g} s, and its heal "
+            f"delivers what it keeps: write a smaller {name}, or a larger hold_s or --time-limit"
         )
     own = {name: value for name, value in table.items() if name not in ("start_s", "hold_s")}
     if "probability" in own:

@@ -46,6 +46,7 @@ class ProtocolProxy:
         self._control: socket.socket | None = None
         self._lock = threading.Lock()
         self._unread = b""
+        self._number = 0  # of the last message
 
     def start(self, supervisor: Supervisor) -> None:
         """Start it, and wait until it listens on every port. Raises `StartFailed`."""
@@ -128,13 +129,22 @@ class ProtocolProxy:
         if self._control is None:
             raise FaultFailed("the protocol proxy does not run")
         with self._lock:
+            self._number += 1
             try:
-                self._control.sendall(encode(request) + b"\n")
-                while b"\n" not in self._unread:
-                    if not (part := self._control.recv(1 << 16)):
-                        raise ConnectionError("it has closed its control socket")
-                    self._unread += part
+                self._control.sendall(encode(replace(request, number=self._number)) + b"\n")
+                number, reply = 0, b""
+                while number != self._number:  # the reply to an earlier message may come too late
+                    head, _, reply = self._read_line().partition(b" ")
+                    number = int(head)
             except OSError as error:
                 raise FaultFailed(f"the protocol proxy does not answer: {self.problem or error}") from error
-            line, _, self._unread = self._unread.partition(b"\n")
-        return decode(kind, line)
+        return decode(kind, reply)
+
+    def _read_line(self) -> bytes:
+        assert self._control is not None
+        while b"\n" not in self._unread:
+            if not (part := self._control.recv(1 << 16)):
+                raise ConnectionError("it has closed its control socket")
+            self._unread += part
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line

@@ -5,6 +5,9 @@ from collections.abc import Collection
 
 from harness.common.errors import UsageError
 
+HARNESS_CLIENT_ID = "fencepost-harness"
+"""The client id of the requests that the harness itself sends. No rule acts on them."""
+
 
 def nearest(name: str, known: Collection[str]) -> str | None:
     """Return the known name that is most similar to `name`, or None if no name is similar."""

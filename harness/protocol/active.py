@@ -5,7 +5,7 @@ from random import Random
 from typing import Protocol
 
 from harness.protocol.journal import ProxyJournal, now_ns
-from harness.protocol.rules import KEEPING, Action, Frame, ProtocolRule
+from harness.protocol.rules import Action, Frame, ProtocolRule
 from harness.record.protocol_journal import RequestRecord, RuleEvent
 
 
@@ -28,7 +28,7 @@ class Kept:
     steps: int = 0  # how many messages of `release.after` were seen
     released: bool = False
     done: bool = False  # it was answered, or can no longer be
-    answered: bool = False  # it was delivered after its release, and a request was answered
+    took_effect: bool = False  # delivered and answered; delayed and delivered; a response: the client got it
     in_time: bool = False  # it was released as its rule says; False: by the heal, or of a swap by the time
     waiting: list["Trigger"] = field(default_factory=list)
 
@@ -51,9 +51,22 @@ class Kept:
             return ", because no other of its kind had passed"
         return f", because {release.after_s:g} s had not passed" if release.after_s is not None else ""
 
+    def words_of_release(self, reason: str) -> str:
+        """Say that it was delivered. The client of a response may have gone, and then the response proves nothing."""
+        if self.frame.message == "request":
+            return f"{self.request} was delivered {reason}"
+        if self.request.client_gone_ns is not None:
+            return f"{self.request}: its response was due {reason}, but its client had gone"
+        return f"{self.request}: its response was returned {reason}"
+
     def finish(self) -> None:
         """Note that nothing more will come of it, and let the messages pass that waited for this."""
+        if self.done:
+            return
         self.done = True
+        self.rule.kept.remove(self)
+        if self.took_effect and self.in_time:
+            self.rule.prove(self.request)
         for trigger in self.waiting:
             trigger.go_on()
         self.waiting.clear()
@@ -76,9 +89,11 @@ class ActiveRule:
     seen_before: int = 0  # requests of its APIs on its links before it was in force
     matched: int = 0
     acted: int = 0
+    missed: int = 0  # kept messages that were delivered although their release had not come
     healed: bool = False  # it acts on no further message
     events: list[RuleEvent] = field(default_factory=list)
-    kept: list[Kept] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)  # the messages of which something may still come
+    _proved: set[int] = field(default_factory=set)  # the numbers of requests
 
     def __post_init__(self) -> None:
         self._rng = Random(self.rule.seed)
@@ -86,13 +101,16 @@ class ActiveRule:
     def acts_on(self, frame: Frame) -> bool:
         """Return whether the rule acts on this message, and count it.
 
-        Unless `holds_retries`, it does not act on a message of a transactional id or group of which it keeps one,
-        because that is the client's retry.
+        Except with `delay` and `holds_retries`, it does not act on a message of a transactional id or group of which it
+        keeps one, because that is the client's retry.
         """
         rule = self.rule
         if self.healed or (rule.links and frame.link not in rule.links) or not rule.select.matches(frame):
             return False
-        if not rule.holds_retries and any(not kept.done and kept.concerns(frame) for kept in self.kept):
+        takes_all = rule.holds_retries or rule.action is Action.DELAY
+        if not takes_all and any(kept.concerns(frame) for kept in self.kept):
+            return False
+        if rule.action is Action.ERROR and not frame.gets_response:
             return False
         self.matched += 1
         if self.matched < rule.nth or (rule.times is not None and self.acted >= rule.times):
@@ -109,6 +127,10 @@ class ActiveRule:
         entry = RuleEvent(self.rule.name, event, now_ns(), request.number, words, reason)
         self.events.append(entry)
         self.journal.write_event(entry, request)
+
+    def prove(self, request: RequestRecord) -> None:
+        """Note that the rule is known to have had its effect on a request or on its response."""
+        self._proved.add(request.number)
 
     def observe(self, frame: Frame) -> list[Kept]:
         """Take notice of a message that passes. Return the kept messages that are due because of it."""
@@ -127,22 +149,17 @@ class ActiveRule:
     def proved(self) -> int:
         """The number of messages on which the rule is known to have had its effect.
 
-        A message that was kept counts after its release has come and it was delivered, and a request only after the
-        broker has answered it. A swap counts only if another message has passed before.
+        A message that was kept counts after its release has come and it was delivered, and a request that was not only
+        delayed after the broker has answered it. A swap counts only if another message has passed before. A response
+        that the rule made or changed counts after the client got it.
         """
-        if self.rule.action in KEEPING:
-            return sum(kept.answered and kept.in_time for kept in self.kept)
-        return len({event.request for event in self.events})
+        return len(self._proved)
 
     @property
-    def missed(self) -> int:
-        """The number of messages that were delivered although their release had not come."""
-        return sum(kept.released and not kept.in_time for kept in self.kept)
-
-    @property
-    def pending(self) -> list[Kept]:
-        """The kept messages of which something may still come."""
-        return [kept for kept in self.kept if not kept.done]
+    def keeps_words(self) -> str:
+        """What it does with a message that it keeps: `held`, `delayed by 1 s`."""
+        after_s = self.rule.release.after_s
+        return f"delayed by {after_s:g} s" if self.rule.action is Action.DELAY else "held"
 
     @property
     def apis(self) -> frozenset[str]:

@@ -43,8 +43,15 @@ class Outstanding:
     swallow: bool = False  # the client does not get its response
     change: Callable[[Frame], Frame] | None = None  # applied to its response
     after: Callable[[], None] | None = None  # called when its response has come
+    on_end: Callable[[], None] | None = None  # called when the client has got a response, or never will
     ready: bytes | None = None  # a response that waits until those of earlier requests have passed
     kept: Kept | None = None
+
+    def end(self) -> None:
+        """Call `on_end`, once."""
+        on_end, self.on_end = self.on_end, None
+        if on_end is not None:
+            on_end()
 
 
 class Side(asyncio.Protocol):
@@ -59,6 +66,7 @@ class Side(asyncio.Protocol):
             None  # kept, because a stream closes its transport at its end
         )
         self.other: Side | None = None
+        self._reading_pauses: set[str] = set()  # why nothing is read
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -74,12 +82,18 @@ class Side(asyncio.Protocol):
         self._on_lost()
 
     def pause_writing(self) -> None:
-        if self.other is not None and self.other.transport is not None:
-            self.other.transport.pause_reading()
+        if self.other is not None:
+            self.other.pause_reading("the other side is slow", paused=True)
 
     def resume_writing(self) -> None:
-        if self.other is not None and self.other.transport is not None:
-            self.other.transport.resume_reading()
+        if self.other is not None:
+            self.other.pause_reading("the other side is slow", paused=False)
+
+    def pause_reading(self, why: str, *, paused: bool) -> None:
+        """Pause reading for a reason, or take the reason back. Bytes are read while there is none."""
+        (self._reading_pauses.add if paused else self._reading_pauses.discard)(why)
+        if self.transport is not None and not self.transport.is_closing():
+            (self.transport.pause_reading if self._reading_pauses else self.transport.resume_reading)()
 
     def write(self, data: Bytes) -> None:
         if self.transport is not None and not self.transport.is_closing():
@@ -111,10 +125,20 @@ class Connection:
         self.broker = Side(self._from_broker, self._broker_lost)
         self.client.other, self.broker.other = self.broker, self.client
         self._requests = FrameSplitter(
-            self._wants_request, self._on_request, self._to_broker, self._close_refused
+            self._wants_request,
+            self._on_request,
+            self._to_broker,
+            self._close_refused,
+            lambda full: self.client.pause_reading("its requests wait", paused=full),
+            partial(self.proxy.later, 0.0),
         )
         self._responses = FrameSplitter(
-            self._wants_response, self._on_response, self._to_client, self._close_refused
+            self._wants_response,
+            self._on_response,
+            self._to_client,
+            self._close_refused,
+            lambda full: self.broker.pause_reading("its responses wait", paused=full),
+            partial(self.proxy.later, 0.0),
         )
 
     # Bytes
@@ -218,7 +242,7 @@ class Connection:
         act = {
             Action.HOLD: self._hold,
             Action.SWAP: self._swap,
-            Action.DELAY: self._delay,
+            Action.DELAY: self._hold,
             Action.DROP: self._drop,
             Action.DUPLICATE: self._duplicate,
             Action.ERROR: self._answer_instead if active.rule.when is When.INSTEAD else self._answer_after,
@@ -229,9 +253,9 @@ class Connection:
         act(active, raw, outstanding)
 
     def _hold(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
-        resets = active.rule.client is ClientConnection.RESET
+        resets = active.rule.action is Action.HOLD and active.rule.client is ClientConnection.RESET
         self._keep(active, raw, outstanding, swallow=resets)
-        active.note("held", outstanding.record)
+        active.note(active.keeps_words, outstanding.record)
         if resets:
             self.client_reset()
 
@@ -240,13 +264,9 @@ class Connection:
         self._keep(active, raw, outstanding, swallow=False, block=False)
         active.note("held until the next of its kind has passed", outstanding.record)
 
-    def _delay(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
-        self._requests.block()
-        active.note(f"delayed by {active.rule.delay_s:g} s", outstanding.record)
-        self.proxy.later(active.rule.delay_s, lambda: self._forward_and_unblock(raw, outstanding))
-
     def _drop(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
         active.note("dropped", outstanding.record)
+        active.prove(outstanding.record)
         if active.rule.client is ClientConnection.RESET:
             outstanding.record.client_gone_ns = now_ns()
             self.client_reset()
@@ -254,10 +274,13 @@ class Connection:
 
     def _answer_after(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
         outstanding.change = lambda response: self._with_error(active, outstanding, response)
+        self._note_at_return(active, outstanding, "answered")  # the client may go before the broker answers
         self._forward(raw, outstanding)
 
     def _close_instead(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
         active.note("its connection was closed before it was delivered", outstanding.record)
+        if self.client.is_open:
+            active.prove(outstanding.record)
         self.proxy.journal.write_request(outstanding.record)
         self.client_reset()
 
@@ -266,47 +289,65 @@ class Connection:
         outstanding.swallow = True
         self._forward(raw, outstanding)
         active.note("its connection was closed after it was delivered", record)
-        outstanding.after = lambda: active.note(
-            "answered", record, f"{record}, whose connection was closed, was answered {_errors(record)}"
-        )
+        was_open = self.client.is_open
+
+        def answered() -> None:
+            words = f"{record}, whose connection was closed, was answered {_errors(record)}"
+            active.note("answered", record, words)
+            if was_open:
+                active.prove(record)
+
+        outstanding.after = answered
         self.client_reset()
 
     def _edit(self, active: ActiveRule, raw: bytes, outstanding: Outstanding) -> None:
-        frame = outstanding.frame
+        frame, record, before = outstanding.frame, outstanding.record, raw
         assert frame is not None
         try:
             body = with_values(frame.body, active.rule.set_fields)
-            changed = encode_request(self.proxy.schemas, replace(frame, body=body), raw)
+            raw = encode_request(self.proxy.schemas, replace(frame, body=body), raw)
         except ValueError as error:
             self.proxy.report(f"a request on {self.link} passed unchanged: {error}")
-            changed = raw
-        if changed != raw:
-            self._note_change(active, outstanding.record, "it", frame.body, body)
+        changes = self._changes(active, frame, body) if raw != before else ""
+        if changes:
             frame.body = body
-        self._forward(changed, outstanding)
+        self._forward(raw, outstanding)
+        if changes:
+            active.note("changed", record, f"{record}: it was changed: {changes}")
+            if record.delivered_ns is not None:
+                active.prove(record)
 
-    def _note_change(
-        self, active: ActiveRule, record: RequestRecord, subject: str, before: Message, after: Message
+    def _changes(self, active: ActiveRule, frame: Frame, after: Message) -> str:
+        """Describe how the body of a message differs from the changed one."""
+        api = self.proxy.schemas.api(frame.api)
+        schema = api.request if frame.message == "request" else api.response
+        return describe_changes(frame.body, after, active.rule.set_fields, schema.paths)
+
+    def _note_at_return(
+        self, active: ActiveRule, outstanding: Outstanding, event: str, words: str = ""
     ) -> None:
-        changes = describe_changes(before, after, active.rule.set_fields)
-        active.note("changed", record, f"{record}: {subject} was changed: {changes}")
+        """Note what the rule did with a response when the client gets it. That it got it is the proof.
+
+        Without `words` the rule has done nothing yet, and it is noted only that the client never got the response.
+        """
+
+        def note() -> None:
+            if outstanding.record.returned_ns is None:
+                active.note(f"not {event}, because its client had gone", outstanding.record)
+            elif words:
+                active.note(event, outstanding.record, words)
+                active.prove(outstanding.record)
+
+        outstanding.on_end = note
 
     def _forward(self, raw: bytes, outstanding: Outstanding) -> None:
         record = outstanding.record
-        record.delivered_ns = now_ns()
-        if (
-            outstanding.frame is not None
-            and outstanding.key == PRODUCE
-            and outstanding.frame.body.get("Acks") == 0
-        ):
-            self.proxy.journal.write_request(record)  # it gets no response
+        record.delivered_ns = now_ns() if self.broker.is_open else None
+        if outstanding.frame is not None and not outstanding.frame.gets_response:
+            self.proxy.journal.write_request(record)
         else:
             self._expect(outstanding)
         self.broker.write(raw)
-
-    def _forward_and_unblock(self, raw: bytes, outstanding: Outstanding) -> None:
-        self._forward(raw, outstanding)
-        self._requests.unblock()
 
     def _keep(
         self, active: ActiveRule, raw: bytes, outstanding: Outstanding, *, swallow: bool, block: bool = True
@@ -347,7 +388,8 @@ class Connection:
         body = error_response(api, frame.body, frame.version, code)
         outstanding.ready = encode_response(self.proxy.schemas, api, frame.version, record.correlation, body)
         record.errors = (active.rule.error,)
-        active.note("answered", record, f"{record} was answered {active.rule.error}, and never delivered")
+        words = f"{record} was answered {active.rule.error}, and never delivered"
+        self._note_at_return(active, outstanding, "answered", words)
         self._expect(outstanding)
         self._send_ready()
 
@@ -430,7 +472,7 @@ class Connection:
             return
         act = {
             Action.HOLD: self._hold_response,
-            Action.DELAY: self._delay_response,
+            Action.DELAY: self._hold_response,
             Action.DROP: self._drop_response,
             Action.ERROR: self._change_error,
             Action.CLOSE: self._close_for_response,
@@ -442,19 +484,15 @@ class Connection:
         kept = Kept(active, outstanding.record, frame, KeptResponse(self, raw, outstanding))
         self.kept.append(kept)
         active.kept.append(kept)
-        active.note("its response was held", outstanding.record)
+        active.note(f"its response was {active.keeps_words}", outstanding.record)
         self._responses.block()
         self.proxy.set_timer(kept)
-
-    def _delay_response(self, active: ActiveRule, raw: bytes, frame: Frame, outstanding: Outstanding) -> None:
-        self._responses.block()
-        active.note(f"its response was delayed by {active.rule.delay_s:g} s", outstanding.record)
-        self.proxy.later(active.rule.delay_s, lambda: self._return_and_unblock(outstanding, raw))
 
     def _drop_response(self, active: ActiveRule, raw: bytes, frame: Frame, outstanding: Outstanding) -> None:
         record, outstanding.swallow = outstanding.record, True
         words = f"{record} was answered {_errors(record)}, and its client never knew"
         active.note("its response was dropped", record, words)
+        active.prove(record)
         self._return(outstanding, raw)
         if active.rule.client is ClientConnection.RESET:
             self.client_reset()
@@ -467,19 +505,21 @@ class Connection:
     ) -> None:
         outstanding.swallow = True
         active.note("its connection was closed instead of its response", outstanding.record)
+        if self.client.is_open:
+            active.prove(outstanding.record)
         self._return(outstanding, raw)
         self.client_reset()
 
     def _edit_response(self, active: ActiveRule, raw: bytes, frame: Frame, outstanding: Outstanding) -> None:
-        body = frame.body
+        changed = raw
         try:
-            frame.body = with_values(frame.body, active.rule.set_fields)
-            changed = self._encode(frame, outstanding)
+            body = with_values(frame.body, active.rule.set_fields)
+            changed = self._encode(replace(frame, body=body), outstanding)
         except ValueError as error:
             self.proxy.report(f"a response on {self.link} passed unchanged: {error}")
-            changed = raw
         if changed != raw:
-            self._note_change(active, outstanding.record, "its response", body, frame.body)
+            words = f"{outstanding.record}: its response was changed: {self._changes(active, frame, body)}"
+            self._note_at_return(active, outstanding, "changed", words)
         self._return(outstanding, changed)
 
     def _with_error(self, active: ActiveRule, outstanding: Outstanding, response: Frame) -> Frame:
@@ -488,7 +528,14 @@ class Connection:
         api = self.proxy.schemas.api(response.api)
         response.body = set_errors(api, response.body, response.version, error_codes()[rule.error])
         record.broker_errors, record.errors = record.errors, errors_in(api, response.body, response.version)
-        active.note("answered", record, f"{record} was answered {was}, and its client got {rule.error}")
+        if record.errors == record.broker_errors:
+            outstanding.on_end = None
+            active.note(
+                "answered", record, f"{record} was answered {was} by the broker, so nothing was changed"
+            )
+        else:
+            words = f"{record} was answered {was}, and its client got {rule.error}"
+            self._note_at_return(active, outstanding, "answered", words)
         return response
 
     def _encode(self, frame: Frame, outstanding: Outstanding) -> bytes:
@@ -505,10 +552,6 @@ class Connection:
             outstanding.ready = raw
         self._send_ready()
 
-    def _return_and_unblock(self, outstanding: Outstanding, raw: bytes) -> None:
-        self._return(outstanding, raw)
-        self._responses.unblock()
-
     def _send_ready(self) -> None:
         while (first := self._first_unanswered()) is not None and first.ready is not None:
             self.client.write(first.ready)
@@ -521,6 +564,7 @@ class Connection:
     def _finish(self, outstanding: Outstanding) -> None:
         """Write a request to the journal whose response has come."""
         self.outstanding.pop(outstanding.record.correlation, None)
+        outstanding.end()
         self.proxy.journal.write_request(outstanding.record)
         if outstanding.after is not None:
             after, outstanding.after = outstanding.after, None
@@ -529,7 +573,7 @@ class Connection:
         if (kept := outstanding.kept) is not None and kept.released:
             words = f"{kept.request} was answered {_errors(kept.request)}"
             kept.rule.note("answered", kept.request, words)
-            kept.answered = True
+            kept.took_effect = True
             kept.finish()
             self._forget(kept)
 
@@ -560,9 +604,11 @@ class Connection:
 
     def deliver_kept(self, raw: bytes, outstanding: Outstanding) -> None:
         """Send a request that was kept."""
-        if self.broker.is_open:
-            self._forward(raw, outstanding)
         kept = outstanding.kept
+        if self.broker.is_open:
+            if kept is not None:
+                kept.took_effect = kept.rule.rule.action is Action.DELAY
+            self._forward(raw, outstanding)
         if kept is not None and self.outstanding.get(outstanding.record.correlation) is not outstanding:
             kept.finish()  # no response will come
             self._forget(kept)
@@ -571,9 +617,13 @@ class Connection:
         """Let requests pass again, behind one that was kept."""
         self._requests.unblock()
 
-    def return_kept(self, raw: bytes, outstanding: Outstanding) -> None:
+    def return_kept(self, kept: Kept, raw: bytes, outstanding: Outstanding) -> None:
         """Return a response that was kept."""
-        self._return_and_unblock(outstanding, raw)
+        self._return(outstanding, raw)
+        kept.took_effect = outstanding.record.returned_ns is not None
+        kept.finish()
+        self._responses.unblock()
+        self._forget(kept)
 
     def _forget(self, kept: Kept) -> None:
         if kept in self.kept:
@@ -625,9 +675,12 @@ class Connection:
     def close(self) -> None:
         """Close both sides, and write what is known of the requests that are outstanding."""
         for each in list(self.outstanding.values()):
+            each.end()
             self.proxy.journal.write_request(each.record)
         self.outstanding.clear()
         self.client_gone = True
+        for splitter in (self._requests, self._responses):
+            splitter.end()
         for side in (self.client, self.broker):
             if side.transport is not None and not side.transport.is_closing():
                 side.transport.close()
@@ -660,10 +713,7 @@ class KeptResponse:
 
     def deliver(self) -> None:
         kept = next(each for each in self.connection.kept if each.message is self)
-        kept.answered = True
-        kept.finish()
-        self.connection.kept.remove(kept)
-        self.connection.return_kept(self.raw, self.outstanding)
+        self.connection.return_kept(kept, self.raw, self.outstanding)
 
 
 @dataclass(eq=False)

@@ -14,6 +14,10 @@ from harness.wire.protocol import MAX_RESPONSE_BYTES
 SIZE_BYTES = 4
 HEAD_BYTES = 12
 """The size, and as much of the header as tells the API and the correlation id of a request."""
+MAX_BACKLOG_BYTES = 4 << 20
+"""While nothing passes, a direction of a connection keeps about this much. Then its bytes are no longer read."""
+SLICE_BYTES = 16 * 1024
+"""What was kept is delivered in slices of this size."""
 LARGEST_BYTES = MAX_RESPONSE_BYTES
 """A larger message ends its connection, so that the proxy's memory is bounded and no message passes unseen."""
 Bytes = bytes | bytearray | memoryview
@@ -32,6 +36,8 @@ class FrameSplitter:
         on_frame: Gets each collected message, with its size.
         pass_on: Gets all other bytes.
         refuse: Is called if the bytes are not Kafka's protocol. Nothing passes after that.
+        on_full: Is called with True if no more bytes can be kept, and with False if they can be again.
+        later: Calls its argument soon.
     """
 
     def __init__(
@@ -40,12 +46,18 @@ class FrameSplitter:
         on_frame: Callable[[bytes], None],
         pass_on: Callable[[Bytes], None],
         refuse: Callable[[NotKafka], None],
+        on_full: Callable[[bool], None] = lambda full: None,
+        later: Callable[[Callable[[], None]], object] = lambda go_on: go_on(),
     ) -> None:
         self._wants = wants
         self._on_frame = on_frame
         self._pass_on = pass_on
         self._refuse = refuse
+        self._on_full = on_full
+        self._later = later
         self._refused = False
+        self._full = False
+        self._splitting = False
         self._passing = 0  # bytes of the current message that are still to be passed on
         self._collected = bytearray()  # the begin of a message
         self._total = (
@@ -66,24 +78,49 @@ class FrameSplitter:
     def unblock(self) -> None:
         """Take back one `block`. After the last, go on with what was kept."""
         self._blocks -= 1
-        if not self._blocks:
-            backlog, self._backlog = bytes(self._backlog), bytearray()
-            self.feed(backlog)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Deliver a slice of what was kept. The next one comes later, so that other connections do not wait."""
+        if self._splitting or self._blocks or self._refused or not self._backlog:
+            return
+        del self._backlog[: self._take(bytes(self._backlog[:SLICE_BYTES]))]
+        self._tell_full()
+        if self._backlog:
+            self._later(self._go_on)
+
+    def end(self) -> None:
+        """Forget what was kept, and let nothing pass any more."""
+        self._refused = True
+        self._backlog.clear()
 
     def feed(self, data: Bytes) -> None:
         """Take bytes from the connection."""
         if self._refused:
             return
-        if self._blocks:
-            self._backlog += data
-            return
+        taken = 0 if self._blocks or self._backlog else self._take(data)
+        self._backlog += memoryview(data)[taken:]
+        self._tell_full()
+
+    def _tell_full(self) -> None:
+        full = len(self._backlog) >= MAX_BACKLOG_BYTES
+        if full is not self._full:
+            self._full = full
+            self._on_full(full)
+
+    def _take(self, data: Bytes) -> int:
+        """Let bytes pass until a message blocks them. Return how many have passed."""
+        self._splitting = True
         try:
-            self._split(memoryview(data))
+            return self._split(memoryview(data))
         except NotKafka as error:
             self._refused = True
             self._refuse(error)
+            return len(data)
+        finally:
+            self._splitting = False
 
-    def _split(self, view: memoryview) -> None:
+    def _split(self, view: memoryview) -> int:
         at = start = 0  # `start`: from here on the bytes are to be passed on
         while at < len(view):
             if self._passing:
@@ -108,14 +145,14 @@ class FrameSplitter:
                 if len(view) - at < total:
                     self._collected += view[at:]
                     self._total = total
-                    return
+                    return len(view)
                 at = start = at + total
                 self._on_frame(bytes(view[at - total : at]))
             if self._blocks:
-                self._backlog += view[at:]
                 view = view[:at]
         if start < len(view):
             self._pass_on(view[start:])
+        return len(view)
 
     def _collect(self, view: memoryview, at: int) -> int:
         """Add bytes to the begin of a message. Return the position behind them."""
@@ -125,7 +162,10 @@ class FrameSplitter:
         step = min(wanted - len(self._collected), len(view) - at)
         self._collected += view[at : at + step]
         at += step
-        if len(self._collected) < wanted or wanted == SIZE_BYTES:
+        if len(self._collected) < wanted:
+            return at
+        if wanted == SIZE_BYTES:
+            _total_bytes(self._collected)  # refuses a message that cannot be one
             return at
         total = self._total or _total_bytes(self._collected)
         if not self._total:

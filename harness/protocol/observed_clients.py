@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from harness.protocol.schemas import Message
 from harness.record.protocol_journal import RequestRecord
-from harness.wire.protocol import CLIENT_ID
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class ObservedClients:
 
 @dataclass
 class LinkClients:
-    """Collects what the requests on one link say. Requests of the harness itself do not count."""
+    """Collects what the requests on one link say."""
 
     client_ids: set[str] = field(default_factory=set)
     software: set[str] = field(default_factory=set)
@@ -39,8 +38,6 @@ class LinkClients:
 
     def note(self, request: RequestRecord, body: Message) -> None:
         """Take notice of a request. The body is empty if the request is not decoded."""
-        if request.client_id == CLIENT_ID:
-            return
         self.versions.setdefault(request.api, set()).add(request.version)
         if request.client_id is not None:
             self.client_ids.add(request.client_id)

@@ -1,7 +1,8 @@
 """The process of the protocol proxy, which sits on links between clients and brokers, and between brokers.
 
 `client -> toxiproxy -> protocol proxy -> broker`. It listens on a port for each link. The run sends it rules over a
-control socket while the run goes on, one JSON message a line, and gets one reply to each.
+control socket while the run goes on, one JSON message a line, and gets one reply to each: the number of the message,
+a space, and JSON.
 
 Its only argument is `ProxySpec` as JSON, which contains no secret.
 """
@@ -177,9 +178,10 @@ async def _answer(proxy: ProxyState, control: socket.socket) -> None:
     """Answer messages until the run closes the socket. Then the process ends."""
     reader, writer = await asyncio.open_connection(sock=control)
     while line := await reader.readline():
-        reply = proxy.answer(decode(ProxyRequest, line))
+        request = decode(ProxyRequest, line)
+        reply = proxy.answer(request)
         proxy.journal.flush()
-        writer.write(orjson.dumps(reply) + b"\n")
+        writer.write(b"%d %s\n" % (request.number, orjson.dumps(reply)))
         await writer.drain()
     raise EnvironmentFailure("the run has ended")
 

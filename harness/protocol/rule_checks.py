@@ -11,7 +11,7 @@ from harness.common.errors import UsageError
 from harness.common.names import on_one_line
 from harness.protocol.errors import error_codes
 from harness.protocol.rules import ProtocolRule, Release, Scalar
-from harness.protocol.schemas import Api, Field, MessageSchema, Schemas
+from harness.protocol.schemas import Api, MessageSchema, Schemas
 
 _INTEGERS = {"int8": 8, "int16": 16, "uint16": 17, "int32": 32, "uint32": 33, "int64": 64}
 """By type: the bits of a number with its sign."""
@@ -80,24 +80,11 @@ def unknown_name(text: str, beginning: str, known: Iterable[str]) -> UsageError:
     )
 
 
-def field_paths(schema: MessageSchema) -> list[str]:
-    """Return the paths of all fields of a message: `Topics.Partitions.PartitionIndex`."""
-    return list(_fields(schema.fields))
-
-
 @cache
 def possible_errors() -> Mapping[str, frozenset[str]]:
     """Return by API the errors that a broker can answer, for the APIs of which that is known."""
     body = tomllib.loads(Path(__file__).with_name("api-errors.toml").read_text())
     return {api: frozenset(errors) for api, errors in body.items()}
-
-
-def _fields(fields: Iterable[Field], prefix: str = "") -> dict[str, Field]:
-    """Return the fields by path, in the order of the message."""
-    by_path: dict[str, Field] = {}
-    for field in fields:
-        by_path |= {prefix + field.name: field} | _fields(field.fields, f"{prefix}{field.name}.")
-    return by_path
 
 
 def _known_api(name: str, schemas: Schemas) -> Api:
@@ -109,10 +96,9 @@ def _known_api(name: str, schemas: Schemas) -> Api:
 
 def _require_value(message: MessageSchema, path: str, value: Scalar, *, changes: bool = False) -> None:
     """Raise `UsageError` if a field does not exist, or can never have the value."""
-    fields = _fields(message.fields)
-    if path not in fields:
-        raise unknown_name(path, f"{message.name} has no field", fields)
-    field = fields[path]
+    if path not in message.paths:
+        raise unknown_name(path, f"{message.name} has no field", message.paths)
+    field = message.paths[path]
     key = f"{'set' if changes else 'fields'}.{path}"
     if field.is_struct:
         raise UsageError(
@@ -149,7 +135,7 @@ def _named(api: Api) -> Collection[str]:
     """Return what the requests of an API name: `transactional_id`, `group`."""
     if api.name == COORDINATOR_API:
         return tuple(_ENTITIES)
-    entities = {field.entity for field in _fields(api.request.fields).values()}
+    entities = {field.entity for field in api.request.paths.values()}
     return [key for key, entity in _ENTITIES.items() if entity in entities]
 
 

@@ -16,7 +16,6 @@ from harness.common.errors import UsageError
 from harness.common.names import on_one_line
 from harness.protocol.rule_checks import require_api, require_possible_error, unknown_name
 from harness.protocol.rules import (
-    KEEPING,
     Action,
     ClientConnection,
     ProtocolRule,
@@ -27,6 +26,9 @@ from harness.protocol.rules import (
 )
 from harness.witness.transaction_log import STATES
 
+MAX_TEXT = 1000
+"""No name or value of a rule has more characters."""
+MAX_NUMBER = 2**63 - 1
 Table = Mapping[str, str | int | float]
 _WHO = ("client_id", "transactional_id", "group")
 _PARENTS = {"who": "", "fields": "fields.", "set": "set.", "release": "release."}
@@ -37,7 +39,7 @@ _ONLY_FOR = {
     "set": (Action.EDIT,),
     "when": (Action.ERROR, Action.CLOSE),
     "client": (Action.HOLD, Action.DROP),
-    "release": KEEPING,
+    "release": (Action.HOLD, Action.DUPLICATE, Action.SWAP),
 }
 """By name, or by the part of it before the dot: the actions that regard it."""
 _OF_REQUESTS = frozenset({Action.DUPLICATE, Action.SWAP})
@@ -103,10 +105,10 @@ def read_rules(file: Path) -> list[dict[str, str | int | float]]:
         body = tomllib.loads(file.read_text())
     except OSError as error:
         raise UsageError(f"--rule {on_one_line(str(file))}: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"--rule {on_one_line(str(file))}: it is not TOML: {error}") from error
     rules = body.get("rule")
-    if not isinstance(rules, list) or not rules:
+    if not isinstance(rules, list) or not rules or not all(isinstance(each, dict) for each in rules):
         raise UsageError(f"--rule {on_one_line(str(file))}: it has no [[rule]]")
     return [flat_table(table, f"--rule {file}") for table in rules]
 
@@ -115,10 +117,14 @@ def flat_table(table: Mapping[str, Any], where: str) -> dict[str, str | int | fl
     """Return a table of a file as a flat table. Raises `UsageError`, whose message begins with `where`."""
     flat: dict[str, str | int | float] = {}
     for name, value in table.items():
+        own = {name: value}
         if name in _PARENTS and isinstance(value, Mapping):
-            flat |= {f"{_PARENTS[name]}{key}": each for key, each in value.items()}
-        else:
-            flat[name] = value
+            own = {f"{_PARENTS[name]}{key}": each for key, each in value.items()}
+        if name == "who" and (others := sorted(own.keys() - {*_WHO})):
+            raise UsageError(f"{where}: who has {on_one_line(others[0])}; it can have {', '.join(_WHO)}")
+        if twice := sorted(own.keys() & flat.keys()):
+            raise UsageError(f"{where}: {on_one_line(twice[0])} is given twice; leave one of them out")
+        flat |= own
     for name in ("release.after", "release.state"):
         if isinstance(parts := flat.get(name), list):
             flat[name] = "+".join(map(str, parts))
@@ -151,6 +157,8 @@ class _RuleMaker:
 
     def make(self, name: str) -> RuleSpec:
         table = self._table
+        for key, value in table.items():
+            _require_size(key, value)
         for api in self._apis():
             require_api(api)
         for key in table:
@@ -162,6 +170,7 @@ class _RuleMaker:
         message = _choice("message", str(table.get("message", "request")), MessageKind)
         self._require_fit(action, message)
         select = self._selector(message)
+        client = _choice("client", str(table.get("client", ClientConnection.RESET)), ClientConnection)
         return RuleSpec(
             ProtocolRule(
                 name=name,
@@ -171,16 +180,18 @@ class _RuleMaker:
                 times=self._number("times", 1, int, least=1),
                 probability=self._number("probability", 1.0, float, above=0.0, most=1.0),
                 seed=self._number("seed", 0, int, least=0),
-                release=self._release(action),
-                client=_choice("client", str(table.get("client", ClientConnection.RESET)), ClientConnection),
-                delay_s=self._number("delay_s", 0.0, float, least=0.0),
+                release=self._release(
+                    action,
+                    client_waits=message is MessageKind.RESPONSE or client is ClientConnection.STALL,
+                ),
+                client=client,
                 error=self._error("error", select.api),
                 when=_choice("when", str(table.get("when", When.INSTEAD)), When),
                 set_fields=self._paths("set."),
             ),
             since_start=self._since_start(),
             start_s=self._number("start_s", 0.0, float, least=0.0),
-            hold_s=self._number("hold_s", 0.0, float, above=0.0) if "hold_s" in table else None,
+            hold_s=self._number("hold_s", None, float, above=0.0),
             links=self._links(),
         )
 
@@ -232,7 +243,9 @@ class _RuleMaker:
             key.removeprefix(prefix): value for key, value in self._table.items() if key.startswith(prefix)
         }
 
-    def _release(self, action: Action) -> Release:
+    def _release(self, action: Action, *, client_waits: bool) -> Release:
+        if action is Action.DELAY:
+            return Release(after_s=self._number("delay_s", None, float, above=0.0))
         after, states = self._parts("release.after"), self._parts("release.state")
         selectors = []
         for part in after:
@@ -245,9 +258,9 @@ class _RuleMaker:
         for state in states:
             if state not in STATES.values():
                 raise unknown_name(state, "there is no state of a transaction", STATES.values())
-        after_s = None
-        if "release.after_s" in self._table:
-            after_s = self._number("release.after_s", 0.0, float, least=0.0)
+        after_s = self._number("release.after_s", None, float, least=0.0)
+        if after_s == 0 and not after and action is Action.HOLD and client_waits:
+            raise UsageError("release.after_s is 0, so nothing is held; write a number above 0")
         if states and (after or after_s is not None):
             raise UsageError("release.state cannot be joined with release.after; leave one of them out")
         if not after and not states and after_s is None and action is Action.DUPLICATE:
@@ -293,7 +306,9 @@ class _RuleMaker:
         above: float = -inf,
         most: float = inf,
     ) -> Any:
-        value = self._table.get(key, default)
+        if key not in self._table:
+            return default
+        value: Any = self._table[key]
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not (least <= value <= most and value > above) or kind(value) != value:
             what = "a whole number" if kind is int else "a number"
@@ -309,6 +324,15 @@ def _choice(key: str, text: str, kind: type[Any]) -> Any:
     except ValueError:
         names = ", ".join(each.value for each in kind)
         raise UsageError(f'{key} is "{on_one_line(text)}"; write one of {names}') from None
+
+
+def _require_size(key: str, value: str | int | float) -> None:
+    """Raise `UsageError` if a name or a value is too large to be stored and sent to the proxy."""
+    longest = max(len(key), len(value) if isinstance(value, str) else 0)
+    if longest > MAX_TEXT:
+        raise UsageError(f"{on_one_line(key[:40])} has {longest:,} characters; write at most {MAX_TEXT:,}")
+    if not isinstance(value, str) and not -MAX_NUMBER <= value <= MAX_NUMBER:
+        raise UsageError(f"{on_one_line(key)} is {value!r}; write a number of at most {MAX_NUMBER}")
 
 
 def _scalar(text: str) -> str | int | float:

@@ -10,7 +10,8 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
 
-from harness.protocol.schemas import Direction, Message
+from harness.common.names import HARNESS_CLIENT_ID
+from harness.protocol.schemas import Direction, Field, Message
 
 Scalar = str | int | float | bool | None
 
@@ -30,10 +31,6 @@ class Action(StrEnum):
     ERROR = "error"  # answer with an error code
     CLOSE = "close"  # close the client's connection
     EDIT = "edit"  # change fields
-
-
-KEEPING = (Action.HOLD, Action.DUPLICATE, Action.SWAP)
-"""The actions that keep a message until its release."""
 
 
 class ClientConnection(StrEnum):
@@ -68,9 +65,10 @@ class Selector:
         return tuple(self.api.split("|"))
 
     def matches(self, frame: "Frame") -> bool:
-        """Return whether this message is selected."""
+        """Return whether this message is selected. Messages of the harness itself never are."""
         return (
-            frame.api in self.apis
+            frame.client_id != HARNESS_CLIENT_ID
+            and frame.api in self.apis
             and self.message == frame.message
             and _fits(self.client_id, (frame.client_id,))
             and _fits(self.transactional_id, frame.transactional_ids)
@@ -122,10 +120,9 @@ class ProtocolRule:
     times: int | None = 1  # None: on all
     probability: float = 1.0  # decided by the run's seed
     seed: int = 0
-    release: Release = Release()
+    release: Release = Release()  # of hold, duplicate and swap; of delay, `after_s` is the delay
     holds_retries: bool = False  # of hold: act also on the client's retries of a message that it keeps
     client: ClientConnection = ClientConnection.RESET  # of hold and drop
-    delay_s: float = 0.0  # of delay
     error: str = ""  # of error: Kafka's name of the code
     when: When = When.INSTEAD  # of error and close
     set_fields: Mapping[str, Scalar] = field(default_factory=dict)  # of edit
@@ -145,6 +142,11 @@ class Frame:
     transactional_ids: tuple[str, ...] = ()  # of a response: those of its request
     groups: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()  # of a response
+
+    @property
+    def gets_response(self) -> bool:
+        """Whether a broker answers it. It does not answer a Produce with acks = 0."""
+        return self.api != "Produce" or self.body.get("Acks") != 0
 
 
 def _fits(pattern: str | None, names: tuple[str | None, ...]) -> bool:
@@ -182,11 +184,24 @@ def _with_value(body: Any, path: list[str], value: Scalar) -> Any:
     return {**body, name: new}
 
 
-def describe_changes(before: Message, after: Message, paths: Iterable[str]) -> str:
-    """Describe the values at these paths that differ: `NodeId 2 became 1`. Empty if none differs."""
+def describe_changes(
+    before: Message, after: Message, paths: Iterable[str], fields: Mapping[str, Field]
+) -> str:
+    """Describe the values at these paths that differ: `NodeId 2 became 1`. Empty if none differs.
+
+    It has numbers, booleans, and the names of topics, groups and ids. Of any other text it has the length, because the
+    text may be a secret.
+    """
     changed = []
     for path in paths:
-        old, new = (", ".join(map(str, dict.fromkeys(values_at(body, path)))) for body in (before, after))
+        old, new = (list(dict.fromkeys(values_at(body, path))) for body in (before, after))
         if old != new:
-            changed.append(f"{path} {old} became {new}")
+            texts = [", ".join(_shown(each, fields[path]) for each in values) for values in (old, new)]
+            changed.append(f"{path} {texts[0]} became {texts[1]}")
     return ", ".join(changed)
+
+
+def _shown(value: Any, field: Field) -> str:
+    if value is None or isinstance(value, int | float) or field.entity or field.name.endswith("Id"):
+        return str(value)
+    return f"a text of {len(value)} characters"

@@ -97,6 +97,11 @@ class MessageSchema:
     flexible: Versions
     fields: tuple[Field, ...]
 
+    @cached_property
+    def paths(self) -> Mapping[str, Field]:
+        """All fields by path (`Topics.Partitions.PartitionIndex`), in the order of the message."""
+        return _by_path(self.fields)
+
     def decode(self, data: memoryview, version: int, at: int = 0) -> tuple[Message, int]:
         """Return the message that begins at `at`, and where it ends. Raises `UndecodableMessage`."""
         self._require(version)
@@ -122,6 +127,13 @@ class MessageSchema:
     def _require(self, version: int) -> None:
         if version not in self.versions:
             raise UnknownMessage(f"version {version} of {self.name} is not known")
+
+
+def _by_path(fields: Iterable[Field], prefix: str = "") -> dict[str, Field]:
+    by_path: dict[str, Field] = {}
+    for each in fields:
+        by_path |= {prefix + each.name: each} | _by_path(each.fields, f"{prefix}{each.name}.")
+    return by_path
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from harness.common.names import HARNESS_CLIENT_ID
 from harness.protocol.active import ActiveRule, Kept
 from harness.protocol.journal import ProxyJournal
 from harness.protocol.observed_clients import LinkClients, ObservedClients, describe
@@ -56,8 +57,9 @@ class ReleaseOrder:
 
 @dataclass(frozen=True)
 class ProxyRequest:
-    """A message of the run to the proxy. Exactly one field is set."""
+    """A message of the run to the proxy. Exactly one field besides the number is set."""
 
+    number: int = 0  # of the message; the reply begins with it
     add: ProtocolRule | None = None
     release: ReleaseOrder | None = None
     remove: str | None = None  # the name of a rule: deliver what it keeps, and forget it
@@ -156,7 +158,12 @@ class ProxyState:
     # Clients
 
     def note_request(self, request: RequestRecord, body: Message) -> None:
-        """Take notice of a request that a client has sent. The body is empty if the request is not decoded."""
+        """Take notice of a request that a client has sent. The body is empty if the request is not decoded.
+
+        Requests of the harness itself do not count.
+        """
+        if request.client_id == HARNESS_CLIENT_ID:
+            return
         self.clients[request.link].note(request, body)
         self.seen[request.link, request.api] += 1
 
@@ -199,7 +206,7 @@ class ProxyState:
         """Deliver the messages that change places with this one, which has passed."""
         for active in self.rules.values():
             if active.swaps and active.rule.select.matches(frame):
-                for kept in active.pending:
+                for kept in list(active.kept):
                     if not kept.released and kept.frame is not frame:
                         self.release(kept, f"after {frame.api} {frame.correlation} had passed")
 
@@ -217,7 +224,8 @@ class ProxyState:
         if kept.released or kept.done:
             return
         kept.released, kept.in_time = True, in_time
-        kept.rule.note("released", kept.request, f"{kept.request} was delivered {reason}", reason)
+        kept.rule.missed += not in_time
+        kept.rule.note("released", kept.request, kept.words_of_release(reason), reason)
         kept.message.deliver()
 
     def answer(self, request: ProxyRequest) -> RuleStatus | ObservedClients | UndecodedMessages:
@@ -238,21 +246,21 @@ class ProxyState:
         if active is None:
             return RuleStatus(error=f"there is no rule {name}")
         if order is not None:
-            for kept in active.pending:
+            for kept in list(active.kept):
                 if kept.request.number == order.number:
                     self.release(kept, order.reason, in_time=order.in_time)
         if request.remove is not None:
             active.healed = True
-            for kept in active.pending:
+            for kept in list(active.kept):
                 self.release(kept, f"at the heal{kept.missed}", in_time=not kept.missed)
-            if not active.pending:
+            if not active.kept:
                 del self.rules[active.rule.name]
                 self._choose_decoded()
         return RuleStatus(
             matched=active.matched,
             acted=active.acted,
             proved=active.proved,
-            kept=len(active.pending),
+            kept=len(active.kept),
             missed=active.missed,
             seen=self._seen(active.rule) - active.seen_before,
             seen_before=active.seen_before,
@@ -282,7 +290,7 @@ def _held_until_a_state(active: ActiveRule) -> tuple[HeldRequest, ...]:
         return ()
     return tuple(
         HeldRequest(kept.request.number, transactional_id)
-        for kept in active.pending
+        for kept in active.kept
         for transactional_id in kept.frame.transactional_ids[:1]
         if not kept.released
     )

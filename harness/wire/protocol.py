@@ -17,11 +17,10 @@ from kafka.protocol.api_header import ResponseClassRegistry
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from harness.common.errors import EnvironmentFailure
+from harness.common.names import HARNESS_CLIENT_ID
 from harness.wire.security import PLAINTEXT, NotTrusted, Security, authenticate, tls_refusal
 
 HOST = "127.0.0.1"
-CLIENT_ID = "fencepost-harness"
-"""The client id of every request that is sent by this module."""
 MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 
 
@@ -144,7 +143,7 @@ class KafkaConnection:
 
 def encode_request(request: Any, number: int) -> bytes:
     """Encode a request: its length, a header with this correlation id, and its body."""
-    request.with_header(number, CLIENT_ID)
+    request.with_header(number, HARNESS_CLIENT_ID)
     return bytes(request.encode(header=True, framed=True))
 
 

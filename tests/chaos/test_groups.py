@@ -35,9 +35,7 @@ def test_a_correct_pipeline_is_valid_in_every_kind_of_group(
 def test_the_workers_use_the_chosen_group_protocol(
     client: str, group: dict[str, str], tmp_path: Path
 ) -> None:
-    rule = fencepost.rule(
-        "Produce", "delay", delay_s=0.0
-    )  # it changes nothing, but the proxy is on the links
+    rule = fencepost.rule("Produce", "delay", delay_s=0.001)  # so that the proxy is on the links
     result = fencepost.run(client=client, rule=rule, time_limit=5, seed=1, store=str(tmp_path), **group)
     assert result.valid is True, result.explain()
     used = {"ConsumerGroupHeartbeat", "JoinGroup"} & result.verdict["requests"].keys()

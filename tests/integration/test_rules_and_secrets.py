@@ -17,7 +17,7 @@ from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.processes.spawn import Supervisor
 from harness.protocol.frames import encode_response, with_size
-from harness.protocol.rules import Action, ProtocolRule, Selector
+from harness.protocol.rules import Action, ProtocolRule, Release, Selector
 from harness.protocol.schemas import Api, Field, Schemas
 from tests.support.protocol_link import ProxyUnderTest
 from tests.support.secured_cluster import FENCEPOST_RIGHTS, PASSWORD, USER, SecuredCluster
@@ -75,7 +75,11 @@ def test_no_value_of_any_message_is_written(
     for api in schemas.apis.values():
         if api.request.versions.last < 0 or api.response.versions.last < 0:
             continue
-        proxy.add(ProtocolRule("r", Selector(api.name, message), Action.DELAY, times=None, delay_s=1.0))
+        proxy.add(
+            ProtocolRule(
+                "r", Selector(api.name, message), Action.DELAY, times=None, release=Release(after_s=1.0)
+            )
+        )
         for version in {api.request.versions.first, api.request.versions.last}:
             exchange(proxy, api, version)
         assert proxy.status().acted and SECRET not in str(proxy.status()), api.name

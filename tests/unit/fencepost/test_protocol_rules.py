@@ -75,6 +75,12 @@ ROOM_S = {"time_limit_s": 60.0, "seed": 1}
         ({"rule": ("api=EndTxn,action=hold,start_s=20,release.after_s=40",)}, "is in force for 40 s"),
         ({"rule": ("api=EndTxn,action=swap,hold_s=5,release.after_s=90",)}, ""),
         (
+            {"rule": ("api=EndTxn,action=delay,hold_s=5,delay_s=5",)},
+            "delay_s is 5, but the rule is in force for 5 s, and its heal delivers what it keeps",
+        ),
+        ({"rule": ("api=EndTxn,action=delay,delay_s=90",)}, "write a smaller delay_s, or a larger hold_s"),
+        ({"rule": ("api=EndTxn,action=drop,hold_s=61",)}, "hold_s is 61, and the run ends after 60 s"),
+        (
             {
                 "rule": ("api=EndTxn,action=drop,transactional_id=nope",),
                 "defect": "random-transactional-id",

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -117,9 +118,9 @@ def test_without_a_rule_every_message_passes_byte_for_byte(
 
 
 KEEPING = [
-    ProtocolRule("r", Selector("EndTxn"), Action.DELAY, delay_s=1.0, times=None),
-    ProtocolRule("r", Selector("Produce"), Action.DELAY, delay_s=1.0, times=2),
-    ProtocolRule("r", Selector("EndTxn", "response"), Action.DELAY, delay_s=1.0, times=None),
+    ProtocolRule("r", Selector("EndTxn"), Action.DELAY, release=Release(after_s=1.0), times=None),
+    ProtocolRule("r", Selector("Produce"), Action.DELAY, release=Release(after_s=1.0), times=2),
+    ProtocolRule("r", Selector("EndTxn", "response"), Action.DELAY, release=Release(after_s=1.0), times=None),
     ProtocolRule("r", Selector("EndTxn"), Action.HOLD, client=ClientConnection.STALL),
     ProtocolRule("r", Selector("EndTxn", "response"), Action.HOLD, client=ClientConnection.STALL),
 ]
@@ -215,7 +216,6 @@ ANY_RULE = st.builds(
     ),
     holds_retries=st.booleans(),
     client=st.sampled_from(ClientConnection),
-    delay_s=st.just(1.0),
     error=st.just("NOT_COORDINATOR"),
     when=st.sampled_from(When),
     set_fields=st.sampled_from(
@@ -229,9 +229,11 @@ ANY_RULE |= st.builds(
     st.sampled_from([Action.HOLD, Action.DELAY, Action.DROP, Action.ERROR, Action.CLOSE, Action.EDIT]),
     times=st.sampled_from([1, None]),
     client=st.sampled_from(ClientConnection),
-    delay_s=st.just(1.0),
     error=st.just("NOT_COORDINATOR"),
     set_fields=st.sampled_from([{"ErrorCode": 9}, {"ErrorCode": "x"}, {"ThrottleTimeMs": 7}, {"NoField": 1}]),
+)
+ANY_RULE = ANY_RULE.map(
+    lambda rule: replace(rule, release=Release(after_s=1.0)) if rule.action is Action.DELAY else rule
 )
 STEPS = st.lists(
     st.one_of(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.protocol.frames import LARGEST_BYTES, FrameSplitter
+from harness.protocol.frames import LARGEST_BYTES, SLICE_BYTES, FrameSplitter
 
 CONTENTS = st.lists(st.binary(min_size=4, max_size=60), max_size=8)
 
@@ -74,6 +74,26 @@ def test_a_size_that_no_message_has_is_not_kafka(size: int) -> None:
     assert split.refusals == [f"a message of {size} bytes is not Kafka's protocol"]
     split.splitter.feed(message(b"!234"))
     assert split.out == message(b"!234")
+
+
+def test_a_size_that_no_message_has_is_refused_with_its_last_byte() -> None:
+    split = Split()
+    for byte in (-5).to_bytes(4, signed=True):
+        assert not split.refusals
+        split.splitter.feed(bytes([byte]))
+    assert split.refusals == ["a message of -5 bytes is not Kafka's protocol"]
+
+
+def test_many_messages_that_were_blocked_pass_in_order_and_in_slices() -> None:
+    split = Split()
+    split.block_after_frames = True
+    small, wanted = message(b"!234") * SLICE_BYTES, message(b"\x02abc")
+    split.splitter.block()
+    split.splitter.feed(small + wanted + small + wanted)
+    split.splitter.unblock()
+    assert split.out == small + wanted
+    split.splitter.unblock()
+    assert split.out == small + wanted + small + wanted
 
 
 def test_bytes_that_were_blocked_are_refused_when_they_are_unblocked() -> None:

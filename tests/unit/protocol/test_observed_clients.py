@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.common.names import HARNESS_CLIENT_ID
 from harness.protocol.observed_clients import LinkClients, ObservedClients, describe
-from harness.wire.protocol import CLIENT_ID
 from tests.support.protocol_link import LinkUnderTest, ProxyUnderTest
 
 
@@ -60,7 +60,7 @@ def test_a_member_without_an_id_and_requests_of_the_harness_do_not_count(
 ) -> None:
     link.send(link.request("SyncGroup", 3, 1, {"GroupId": "g", "MemberId": ""}))
     link.send(link.request("EndTxn", 3, 2, {"TransactionalId": "x", "ProducerId": 7, "ProducerEpoch": 0,
-                                            "Committed": True}, CLIENT_ID))  # fmt: skip
+                                            "Committed": True}, HARNESS_CLIENT_ID))  # fmt: skip
     clients = observed(proxy, link)
     assert (
         clients.members == {} and clients.transactional_ids == {} and clients.versions == {"SyncGroup": (3,)}

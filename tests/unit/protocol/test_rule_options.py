@@ -79,6 +79,19 @@ def test_a_file_and_the_command_line_give_the_same_rule(tmp_path: Path, schemas:
         ("api=EndTxn,action=lose", 'action is "lose"; write one of hold, delay'),
         ("api=EndTxn,action=error", "a rule: action=error needs error="),
         ("api=EndTxn,action=delay", "a rule: action=delay needs delay_s="),
+        ("api=EndTxn,action=delay,delay_s=0", "delay_s is 0; write a number above 0"),
+        ("api=EndTxn,action=hold,client=stall,release.after_s=0", "release.after_s is 0, so nothing is held"),
+        (
+            "api=EndTxn,message=response,action=hold,release.after_s=0",
+            "release.after_s is 0, so nothing is held; write a number above 0",
+        ),
+        ("api=EndTxn,action=drop,nth=inf", "nth is inf; write a number of at most 9223372036854775807"),
+        ("api=EndTxn,action=drop,nth=9223372036854775808", "nth is 9223372036854775808; write a number"),
+        ("api=EndTxn,action=delay,delay_s=nan", "delay_s is nan; write a number of at most"),
+        (
+            f"api=EndTxn,action=drop,client_id={'x' * 1001}",
+            "client_id has 1,001 characters; write at most 1,000",
+        ),
         ("api=EndTxn,action=edit", "a rule: action=edit needs set.FIELD="),
         ("api=EndTxn,action=error,error=NOT_COORDINATR", "did you mean NOT_COORDINATOR"),
         (
@@ -170,6 +183,17 @@ def test_a_rule_that_is_wrong_gets_one_sentence(text: str, message: str, schemas
         (None, "No such file"),
         ("[[rule", "it is not TOML"),
         ("rule = 3", "it has no [[rule]]"),
+        ("rule = ['EndTxn']", "it has no [[rule]]"),
+        ("[[rule]]\nnth = " + "9" * 5000, "it is not TOML"),
+        (
+            "[[rule]]\nwho = { nth = 3 }",
+            "who has nth; it can have client_id, transactional_id, group",
+        ),
+        (
+            "[[rule]]\ntransactional_id = 'a'\nwho = { transactional_id = 'b' }",
+            "transactional_id is given twice; leave one of them out",
+        ),
+        ("[[rule]]\n'fields.A' = 1\nfields = { A = 2 }", "fields.A is given twice"),
         ("[[rule]]\napi = 'EndTxn'\naction = ['drop']", "action is ['drop']; write a text"),
     ],
 )
@@ -180,6 +204,18 @@ def test_a_file_that_is_wrong_gets_one_sentence(content: str | None, message: st
     with pytest.raises(UsageError) as refused:
         read_rules(file)
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "api=EndTxn,action=hold,release.after_s=0",  # its client is reset, and it is delivered after that
+        "api=EndTxn,action=duplicate,release.after_s=0",
+        "api=EndTxn,action=hold,client=stall,release.after=EndTxn,release.after_s=0",
+    ],
+)
+def test_a_release_at_once_is_a_rule_where_it_has_an_effect(text: str) -> None:
+    assert rule_of(parse_rule(text)).rule.release.after_s == 0.0
 
 
 def test_a_rule_in_python_is_the_text_of_the_command_line() -> None:

@@ -189,7 +189,7 @@ def test_a_stalled_request_stops_its_connection_until_the_release(
 
 
 def test_a_delayed_request_keeps_its_place(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
-    proxy.add(rule(Action.DELAY, delay_s=0.5))
+    proxy.add(rule(Action.DELAY, release=Release(after_s=0.5)))
     link.send(link.end_txn(1) + link.produce(2))
     proxy.wait(0.4)
     assert not link.broker.take()
@@ -198,7 +198,7 @@ def test_a_delayed_request_keeps_its_place(proxy: ProxyUnderTest, link: LinkUnde
 
 
 def test_a_delayed_response_keeps_its_place(proxy: ProxyUnderTest, link: LinkUnderTest) -> None:
-    proxy.add(rule(Action.DELAY, message="response", delay_s=0.5))
+    proxy.add(rule(Action.DELAY, message="response", release=Release(after_s=0.5)))
     link.send(link.end_txn(1) + link.produce(2))
     link.answer(link.response("EndTxn", 1) + link.response("Produce", 2))
     assert not link.client.take()
