@@ -1,7 +1,7 @@
 """rule: a rule of the user's own for Kafka's messages, from `--rule`, a file or `fencepost.rule(...)`.
 
-The rule is in force from its `start_s` for its `hold_s`. It may overlap other faults. The fault acted if the rule acted
-on a message, and the proof says on which and how it was answered.
+The rule is in force from its `start_s` for its `hold_s`. It may overlap other faults. The fault acted if the rule had
+its effect on a message, and the proof says on which and how it was answered.
 """
 
 from collections.abc import Iterator

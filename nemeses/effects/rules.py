@@ -39,7 +39,7 @@ PROVES = (
 def rule_in_force(
     context: FaultContext, rule: ProtocolRule, kind: str = "client:w", helpers: Sequence[ProtocolRule] = ()
 ) -> Iterator[InjectedFault]:
-    """Put a rule in force on all links of a kind. The fault acted if the rule acted on a message.
+    """Put a rule in force on all links of a kind. The fault acted if the rule had its effect on a message.
 
     `helpers` are rules that make clients send the messages of `rule`. They alone prove nothing.
     The proof is taken after the heal, when the brokers have answered the messages that the rule kept.
