@@ -109,7 +109,8 @@ def test_a_run_injects_faults_heals_them_and_reads_the_final_state(tmp_path: Pat
         ("kill-broker", True),
         ("partition", True),
     ]
-    assert run.problems == [] and final_state.leaders.keys() == set(PIPELINE.topic_partitions)
+    assert run.problems == []
+    assert final_state.leaders.keys() >= set(PIPELINE.topic_partitions)
     assert run.log.requests == clients
     assert run.log.program_clients == {}  # workers of Fencepost keep journals
     assert run.progress.lines[:3] == ["topics", "workers", "faults"]

@@ -42,7 +42,7 @@ def test_a_run_that_quiesces_has_no_problems(tmp_path: Path) -> None:
         assert problems == []
         assert not list(run.processes.alive_in_roles(*Role))
     assert ends.marked == PIPELINE.topic_partitions
-    assert final_state.leaders == {("in", 0): 1, ("out", 0): 1}
+    assert final_state.leaders.items() >= {("in", 0): 1, ("out", 0): 1}.items()
 
 
 def test_workers_have_ended_before_the_ends_are_read_and_readers_run_when_marked(
