@@ -30,6 +30,13 @@ CLAIMS_WITHOUT_COMMIT = """filter(claims, c -> array_contains(named_groups, c.gr
 """The claims of an operation whose offset commit is gone. Claims of a group whose commits may not name their operation
 are left out.
 """
+WITHOUT_REPEATS = f"""filter(commits, c -> not (c.effect <=> '{Fate.ABORT.value}' and exists(commits, m ->
+    m.effect = '{Fate.COMMIT.value}' and m.tp = c.tp and m.group = c.group and m.committed <=> c.committed)))"""
+"""The offset commits of an operation, without aborted ones that repeat a committed one.
+
+A TxnOffsetCommit whose client has sent it again can arrive late, in a later transaction. If that one aborts, the
+offset has taken effect nevertheless.
+"""
 OF_RUN = (
     "commits_logged",
     "named_groups",
@@ -59,7 +66,7 @@ def make_operations(
             which the final reader received it, and is held, but neither covered nor passed. The other fields are as in
             `log_entries`
         commits: array of offset commits [tp, committed, log_tp, log_offset, effect, transactional, abandoned,
-            group, marker_offset, marker_ms]
+            group, marker_offset, marker_ms] (see `WITHOUT_REPEATS`)
         claims: array of input ranges [group, tp, first, next]
     """
     united = _operations(s)
@@ -85,7 +92,8 @@ def make_operations(
         .join(broadcast(runs.select("run", *OF_RUN)), on="run", how="left")
         .join(broadcast(sound), on=["run", "journal"], how="left")
         .selectExpr(
-            *("run", "op", "operation", "twice", "records", "commits", "claims", *OF_RUN),
+            *("run", "op", "operation", "twice", "records", "claims", *OF_RUN),
+            f"{WITHOUT_REPEATS} as commits",
             "coalesce(unbroken, false) as sound",
             "operation.reported_end as reported_end",
             "operation.transactional_id is not null as transactional",

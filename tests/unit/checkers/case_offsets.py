@@ -270,3 +270,12 @@ def a_poll_in_which_the_partition_was_also_taken_away_begins_nothing(h: History)
     h.assign("v", gained=False)
     h.assign("v")
     h.poll(op, "a", 0, "f:0:0")
+
+
+@case()
+def a_late_repeat_of_an_offset_commit_in_an_aborted_transaction_changes_nothing(h: History) -> None:
+    h.feed(2)
+    first = h.transact(0)
+    h.commit_offset(1, first, 1)
+    h.transact(1, outcome="fail")
+    h.transact(1)
