@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING
 from fencepost import registry
 from fencepost.aims import aim, has_weights, is_drawn, weights_of
 from fencepost.runs.programs import programs_of
-from fencepost.runs.protocol_rules import decoded_links, planned_rules, require_known_names, require_sent
+from fencepost.runs.protocol_rules import (
+    decoded_links,
+    planned_rules,
+    require_known_names,
+    require_sent,
+    require_time_to_give_up,
+)
 from fencepost.runs.shapes import apply_options, draw_churn, txn_timeout_ms
 from fencepost.runs.written_schedule import written_faults
 from harness.clients.interface import SESSION_TIMEOUT_MS
@@ -167,6 +173,7 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
     churn = draw_churn(options, spec, (*schedule.planned_faults, *written))
     faults = (*schedule.planned_faults, *written, *planned_rules(options))
     require_sent(options, spec, faults)
+    require_time_to_give_up(spec, faults)
     if options.rule:
         tag = tag_for(options)
         pipeline = pipeline_spec(options, workload, tag).with_workers(

@@ -26,6 +26,9 @@ from harness.settings.options import Options
 from nemeses.effects.rules import LINKS
 from workloads.defects.registry import policy_of
 
+ENDING_S = 2.0
+"""How long a client needs to end a transaction whose records it has given up."""
+
 if TYPE_CHECKING:
     from harness.environment.kafka import KafkaDistribution
 
@@ -121,6 +124,29 @@ def require_sent(options: Options, pipeline: PipelineSpec, faults: Collection[Pl
             reasons = [why_never_sent(api, sender) for api in selector.apis]
             if all(reasons):
                 raise UsageError(f"{fault.fault} would never act, because {reasons[0]}")
+
+
+def require_time_to_give_up(pipeline: PipelineSpec, faults: Collection[PlannedFault]) -> None:
+    """Raise `UsageError` if a fault keeps the records of a transaction for less time than its client waits for them.
+
+    The fault delivers the records when their transaction has ended without them. A client that gets no response, also
+    to its retries, ends it only after the transaction time-out.
+    """
+    nemeses = registry.nemeses()
+    time_outs_s = [stage.txn_timeout_ms / 1000 for stage in pipeline.stages if stage.txn_timeout_ms]
+    for fault in faults:
+        make_rule = nemeses[fault.fault].rule
+        keeps_retries = make_rule is not None and make_rule(fault).holds_retries
+        if keeps_retries and time_outs_s and fault.hold_s <= min(time_outs_s) + ENDING_S:
+            remedy = (
+                f"choose --set txn-timeout={max(1, int(fault.hold_s - ENDING_S - 1))}"
+                if pipeline.journaled
+                else "let the program use a shorter one, and say so by transaction_timeout_s"
+            )
+            raise UsageError(
+                f"{fault.fault} would never act: it lasts {fault.hold_s:g} s, and a client gives up its records after "
+                f"the transaction time-out, {min(time_outs_s):g} s: {remedy}, or write a longer hold_s into a --schedule"
+            )
 
 
 def require_known_names(

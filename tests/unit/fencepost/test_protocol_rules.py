@@ -36,6 +36,12 @@ ROOM_S = {"time_limit_s": 60.0, "seed": 1}
         ({"client": "java", "nemesis": ("lost-response@AddOffsetsToTxn",)}, "lost-response would never act"),
         ({"client": "java", "nemesis": ("late-end-txn", "late-offset-commit")}, ""),
         ({"nemesis": ("late-marker",)}, ""),
+        (
+            {"nemesis": ("late-produce",)},
+            "it lasts 6 s, and a client gives up its records after the transaction time-out, 30 s: choose "
+            "--set txn-timeout=3, or write a longer hold_s into a --schedule",
+        ),
+        ({"nemesis": ("late-produce",), "txn_timeout_s": 3.0}, ""),
         ({"nemesis": ("lost-response@WriteTxnMarkers",)}, "only brokers send WriteTxnMarkers"),
         ({"rule": ("api=WriteTxnMarkers,action=drop",)}, "rule would never act, because only brokers send"),
         ({"rule": ("api=WriteTxnMarkers,action=drop,links=peer",)}, ""),
