@@ -43,7 +43,7 @@ def test_a_fault_that_is_not_a_default_is_planned_only_if_it_is_named(
         for name, nemesis in registry.nemeses().items()
     }
     monkeypatch.setattr(registry, "nemeses", lambda: MappingProxyType(nemeses_))
-    options = Options(kafka="4.3.1", time_limit_s=1200, seed=1)
+    options = Options(kafka="4.3.1", time_limit_s=1200, seed=1, txn_timeout_s=3.0)  # short for late-produce
     schedule = planning.draw_schedule(options, WORKLOADS["shop"])
     possible = {
         name
