@@ -26,11 +26,11 @@ from harness.settings.options import Options
 from nemeses.effects.rules import LINKS
 from workloads.defects.registry import policy_of
 
-ENDING_S = 2.0
-"""How long a client needs to end a transaction whose records it has given up."""
-
 if TYPE_CHECKING:
     from harness.environment.kafka import KafkaDistribution
+
+ENDING_S = 2.0
+"""How long a client needs to end a transaction whose records it has given up."""
 
 
 def planned_rules(options: Options) -> list[PlannedFault]:
@@ -145,7 +145,8 @@ def require_time_to_give_up(pipeline: PipelineSpec, faults: Collection[PlannedFa
             )
             raise UsageError(
                 f"{fault.fault} would never act: it lasts {fault.hold_s:g} s, and a client gives up its records after "
-                f"the transaction time-out, {min(time_outs_s):g} s: {remedy}, or write a longer hold_s into a --schedule"
+                f"the transaction time-out, {min(time_outs_s):g} s: {remedy}, "
+                "or write a longer hold_s into a --schedule"
             )
 
 

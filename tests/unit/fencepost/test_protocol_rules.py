@@ -38,8 +38,10 @@ ROOM_S = {"time_limit_s": 60.0, "seed": 1}
         ({"nemesis": ("late-marker",)}, ""),
         (
             {"nemesis": ("late-produce",)},
-            "it lasts 6 s, and a client gives up its records after the transaction time-out, 30 s: choose "
-            "--set txn-timeout=3, or write a longer hold_s into a --schedule",
+            (
+                "it lasts 6 s, and a client gives up its records after the transaction time-out, 30 s: choose "
+                "--set txn-timeout=3, or write a longer hold_s into a --schedule"
+            ),
         ),
         ({"nemesis": ("late-produce",), "txn_timeout_s": 3.0}, ""),
         ({"nemesis": ("lost-response@WriteTxnMarkers",)}, "only brokers send WriteTxnMarkers"),
