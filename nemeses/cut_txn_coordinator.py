@@ -17,7 +17,7 @@ from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, Planned
 from harness.runner.occupied import uses_brokers_and_workers
 from harness.runner.run_process import RunProcess
 from nemeses.aiming.targets import any_txn_coordinator, stages_of
-from nemeses.effects.cuts import prove_cut
+from nemeses.effects.link_proof import prove_on_links
 
 GOAL = "txn-coordinator"
 STEP_TIMEOUT_S = 45.0
@@ -63,7 +63,7 @@ def cut_txn_coordinator(context: FaultContext, planned: PlannedFault) -> Iterato
                     f"and by broker {broker} when {member.journal} waited there"
                 )
             yield effect
-            prove_cut(context, effect, cut)
+            prove_on_links(context, effect, cut)
     finally:
         member.send(Command(go=True))
 

@@ -7,25 +7,20 @@ is the leader of a partition.
 
 from contextlib import AbstractContextManager
 
-from harness.cluster import Ability, Broker
+from harness.cluster import Ability
 from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
 from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.aiming.roles import ROLES, uses_brokers_in_role
 from nemeses.aiming.targets import any_leader
 from nemeses.effects import files
-from nemeses.effects.brokers import inject_on_role, kill, start
+from nemeses.effects.brokers import kill
 
 ONE_BROKER = {role: choice for role, choice in ROLES.items() if role not in ("minority", "majority", "all")}
 
 
 def empty_disk(context: FaultContext, planned: PlannedFault) -> AbstractContextManager[InjectedFault]:
     """Empty the disk. The fault acted if the files are gone, and another broker took over its role."""
-
-    def empty(broker: Broker) -> str:
-        ending = kill(broker)
-        return f"{ending}; {files.empty_disk(broker)}"
-
-    return inject_on_role(context, planned, empty, start)
+    return files.damage_stopped(context, planned, kill, files.empty_disk)
 
 
 NEMESIS = Nemesis(

@@ -7,25 +7,18 @@ which record: 0 is the first one, 1 the last one.
 
 from contextlib import AbstractContextManager
 
-from harness.cluster import Ability, Broker
+from harness.cluster import Ability
 from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
 from nemeses.aiming.failover import FAILOVER_BROKERS
-from nemeses.aiming.roles import ROLES, uses_brokers_in_role
+from nemeses.aiming.roles import uses_brokers_in_role
 from nemeses.aiming.targets import any_leader
 from nemeses.effects import files
-from nemeses.effects.brokers import inject_on_role, shut_down, start
-
-REPLICAS = {role: ROLES[role] for role in ("leader", "follower")}
+from nemeses.effects.brokers import shut_down
 
 
 def flip_bit(context: FaultContext, planned: PlannedFault) -> AbstractContextManager[InjectedFault]:
     """Damage the replica. The fault acted if the byte on the disk changed, and another broker took over its role."""
-
-    def damage(broker: Broker) -> str:
-        ending = shut_down(broker)
-        return f"{ending}; {files.flip_bit(broker, planned)}"
-
-    return inject_on_role(context, planned, damage, start)
+    return files.damage_stopped(context, planned, shut_down, lambda broker: files.flip_bit(broker, planned))
 
 
 NEMESIS = Nemesis(
@@ -39,7 +32,7 @@ NEMESIS = Nemesis(
     recovery_s=10.0,
     draw=any_leader,
     parameters={"share": files.SHARES},
-    roles=REPLICAS,
+    roles=files.REPLICAS,
     least_brokers=FAILOVER_BROKERS,
     inject=flip_bit,
     by_default=False,

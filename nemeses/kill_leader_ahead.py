@@ -27,10 +27,10 @@ from harness.runner.nemesis import (
 from harness.runner.occupied import uses_brokers_and_workers
 from nemeses.aiming.failover import FAILOVER_BROKERS, await_broker_in_role, await_failover, other_broker
 from nemeses.aiming.targets import broker_in_role, choose
+from nemeses.effects.brokers import IN_SYNC_TIMEOUT_S
 
 AHEAD_TIMEOUT_S = 8.0
 """It is much shorter than the time after which a follower that does not fetch is out of sync."""
-IN_SYNC_TIMEOUT_S = 90.0
 
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:

@@ -22,7 +22,7 @@ from harness.runner.nemesis import (
 )
 from harness.runner.occupied import uses_brokers
 from nemeses.aiming.targets import broker_in_use, choose, worker_at_endpoint
-from nemeses.effects.cuts import prove_cut
+from nemeses.effects.link_proof import prove_on_links
 
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
@@ -44,7 +44,7 @@ def lose_answers(context: FaultContext, planned: PlannedFault) -> Iterator[Injec
     links = [client_link(member.endpoint, broker)]
     with context.cluster.network.impose(links, DropResponses()) as cut:
         yield effect
-        prove_cut(context, effect, cut)
+        prove_on_links(context, effect, cut)
 
 
 NEMESIS = Nemesis(

@@ -9,7 +9,7 @@ role: `lose-unsynced-writes@leader` is a power failure of one broker.
 from contextlib import AbstractContextManager
 from random import Random
 
-from harness.cluster import Ability, Broker
+from harness.cluster import Ability
 from harness.runner.nemesis import (
     DrawnFault,
     FaultContext,
@@ -21,7 +21,7 @@ from harness.runner.nemesis import (
 from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.aiming.roles import ROLES, uses_brokers_in_role
 from nemeses.effects import files
-from nemeses.effects.brokers import inject_on_role, kill, start
+from nemeses.effects.brokers import kill
 
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
@@ -32,13 +32,8 @@ def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
 def lose_unsynced_writes(
     context: FaultContext, planned: PlannedFault
 ) -> AbstractContextManager[InjectedFault]:
-    """Kill the brokers, and truncate their files. The fault acted if the signal ended the processes."""
-
-    def lose(broker: Broker) -> str:
-        ending = kill(broker)
-        return f"{ending}; {files.lose_unsynced(broker)}"
-
-    return inject_on_role(context, planned, lose, start)
+    """Kill the brokers, and truncate their files. The fault acted if the syncs of each broker are known."""
+    return files.damage_stopped(context, planned, kill, files.lose_unsynced)
 
 
 NEMESIS = Nemesis(

@@ -5,7 +5,7 @@ coordinator, the fault moves the leader of its partition of `__transaction_state
 coordinator loads the state from the log while the one before it still runs, and can still write markers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
@@ -26,13 +26,15 @@ from nemeses.aiming.targets import any_leader, choose, partition_of_role
 from nemeses.effects.brokers import inject_on_role
 from nemeses.effects.placement import Replicas, list_brokers, place
 
+GOAL = "no-broker-ended"
+
 
 @contextmanager
 def move_leader(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """Move the leader of a partition. The fault acted if another broker has the role, and no broker ended."""
     cluster = context.cluster
     moved: Replicas = {}
-    pids = {broker.id: broker.pid for broker in cluster.brokers}
+    pids = _pids(cluster.brokers)
 
     def move(broker: Broker) -> str:
         nonlocal moved
@@ -60,9 +62,16 @@ def move_leader(context: FaultContext, planned: PlannedFault) -> Iterator[Inject
             place(context, moved)
 
     with inject_on_role(context, planned, move, move_back) as effect:
-        if effect.acted and pids == {broker.id: broker.pid for broker in cluster.brokers if broker.running}:
+        if _pids(cluster.brokers) == pids:
             effect.proof.append("no broker ended")
+        else:  # the role may have moved for that reason
+            effect.acted = False
+            effect.unmet_goals[GOAL] = "a broker ended while the leadership moved"
         yield effect
+
+
+def _pids(brokers: Sequence[Broker]) -> dict[int, int | None]:
+    return {broker.id: broker.pid for broker in brokers if broker.running}
 
 
 def _draw(rng: Random, targets: FaultTargets) -> DrawnFault:

@@ -17,7 +17,7 @@ from harness.record.protocol_journal import RequestRecord
 from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault, Resource
 from nemeses.aiming.failover import await_broker_in_role
 from nemeses.aiming.targets import any_txn_coordinator, broker_in_role
-from nemeses.effects.rules import HOLD_S, LINKS
+from nemeses.effects.rules import HOLD_S, LINKS, name_rules
 
 TO_COORDINATOR = frozenset({"InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"})
 """The requests that a client sends only to the coordinator of its transactional id."""
@@ -68,6 +68,7 @@ def stale_coordinator(context: FaultContext, planned: PlannedFault) -> Iterator[
                 stack.enter_context(cluster.network.impose([*own_links.values()], ApplyRule(rule)))
             )
         asking = stack.enter_context(cluster.network.impose(links, ApplyRule(make_client_ask(planned))))
+        name_rules(effect, [*in_force, asking])
         yield effect
     edits = [words for each in in_force if (words := each.evidence())]
     if not edits:

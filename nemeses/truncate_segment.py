@@ -6,25 +6,20 @@ This is a power failure of one machine: the end of a log that was not synced is 
 
 from contextlib import AbstractContextManager
 
-from harness.cluster import Ability, Broker
+from harness.cluster import Ability
 from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
 from nemeses.aiming.failover import FAILOVER_BROKERS
-from nemeses.aiming.roles import ROLES, uses_brokers_in_role
+from nemeses.aiming.roles import uses_brokers_in_role
 from nemeses.aiming.targets import any_leader
 from nemeses.effects import files
-from nemeses.effects.brokers import inject_on_role, kill, start
-
-REPLICAS = {role: ROLES[role] for role in ("leader", "follower")}
+from nemeses.effects.brokers import kill
 
 
 def truncate_segment(context: FaultContext, planned: PlannedFault) -> AbstractContextManager[InjectedFault]:
     """Truncate the file. The fault acted if the file is shorter, and another broker took over its role."""
-
-    def damage(broker: Broker) -> str:
-        ending = kill(broker)
-        return f"{ending}; {files.truncate_segment(broker, planned)}"
-
-    return inject_on_role(context, planned, damage, start)
+    return files.damage_stopped(
+        context, planned, kill, lambda broker: files.truncate_segment(broker, planned)
+    )
 
 
 NEMESIS = Nemesis(
@@ -38,7 +33,7 @@ NEMESIS = Nemesis(
     recovery_s=10.0,
     draw=any_leader,
     parameters={"share": files.SHARES},
-    roles=REPLICAS,
+    roles=files.REPLICAS,
     least_brokers=FAILOVER_BROKERS,
     inject=truncate_segment,
     by_default=False,

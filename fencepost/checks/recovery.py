@@ -80,7 +80,7 @@ def _protocol(t: RunTables) -> ProtocolJournal:
 
 def _acting(fault: FaultReport, journal: ProtocolJournal) -> FaultReport:
     """Let a fault that is a rule begin with the first message on which it acted."""
-    acted_ns = journal.acted_from_ns(fault.fault, fault.evidence)
+    acted_ns = journal.acted_from_ns(fault.rules)
     return fault if acted_ns is None else replace(fault, start_s=max(fault.start_s, acted_ns / 1e9))
 
 

@@ -121,42 +121,8 @@ def pipeline_spec(options: Options, workload: AnyPipeline, tag: str = "") -> Pip
 def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
     """Draw the schedule. It depends only on the options, which contain the seed. Raises `UsageError`."""
     nemeses = registry.nemeses()
-    defect = defect_of(options)
-    named = options.nemesis is not None
     spec = pipeline_spec(options, workload)
-    names: Sequence[str]
-    if options.nemesis is not None:
-        names = options.nemesis
-    elif options.rule or options.schedule is not None:
-        names = []
-    elif defect is not None:
-        names = defect.nemesis
-    else:
-        names = [name for name, nemesis in nemeses.items() if nemesis.by_default]
-    workers = workers_of(spec)
-    targets = FaultTargets(
-        brokers=tuple(range(1, options.brokers + 1)),
-        topic_partitions=tuple(spec.topic_partitions),
-        workers=workers,
-        steps={stage.name: stage.steps for stage in spec.stages},
-        zombie_steps={stage.name: stage.zombie_steps for stage in spec.stages},
-        groups={stage.name: stage.group for stage in spec.stages if stage.group is not None},
-        transactional_ids={stage.name: tuple(stage.transactional_ids.values()) for stage in spec.stages},
-        writes={stage.name: stage.writes for stage in spec.stages},
-        endpoints=tuple(f"w{n}" for n in range(sum(map(len, workers.values())))),
-        abilities=abilities_of(options),
-        stages_with_unknown_ids=tuple(
-            stage.name
-            for stage in spec.stages
-            if stage.has_unknown_ids and ApplyRule in abilities_of(options)
-        ),
-        stage=defect.stage_of(workload) if defect and isinstance(workload, Workload) and not named else None,
-        step=defect.step.value if defect and defect.step and not named else None,
-        services=tuple(kind for kind in spec.database_kinds if DATABASES[kind].has_server),
-        replicas={topic.name: topic.replication for topic in spec.topics},
-        kafka=options.kafka,
-        transaction_version=kafka_version(options.kafka).transaction_level(options.transaction_version),
-    )
+    names, targets = _requested(options), _targets(options, workload, spec)
     witness_of(options)  # raises if the cluster kind cannot provide it
     rng = Random(f"{options.seed}/schedule")
     choices = [
@@ -166,7 +132,7 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
     schedule = schedules.draw(
         choices,
         *(targets, options.time_limit_s, rng),
-        chosen_by_user=not is_drawn(options.nemesis) or defect is not None,
+        chosen_by_user=not is_drawn(options.nemesis) or options.defect is not None,
         by_weight=has_weights(names),
     )
     written = [] if options.schedule is None else written_faults(options, targets)
@@ -182,6 +148,45 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
         require_known_names(options, pipeline, faults, tag)
     return replace(
         schedule, planned_faults=tuple(sorted(faults, key=lambda fault: fault.start_s)), churn=churn
+    )
+
+
+def _requested(options: Options) -> Sequence[str]:
+    """The faults that the user has chosen, or else those that are drawn by default."""
+    if options.nemesis is not None:
+        return options.nemesis
+    if options.rule or options.schedule is not None:
+        return []
+    if (defect := defect_of(options)) is not None:
+        return defect.nemesis
+    return [name for name, nemesis in registry.nemeses().items() if nemesis.by_default]
+
+
+def _targets(options: Options, workload: AnyPipeline, spec: PipelineSpec) -> FaultTargets:
+    defect = defect_of(options) if options.nemesis is None else None
+    workers = workers_of(spec)
+    return FaultTargets(
+        brokers=tuple(range(1, options.brokers + 1)),
+        topic_partitions=tuple(spec.topic_partitions),
+        workers=workers,
+        steps={stage.name: stage.steps for stage in spec.stages},
+        zombie_steps={stage.name: stage.zombie_steps for stage in spec.stages},
+        groups={stage.name: stage.group for stage in spec.stages if stage.group is not None},
+        transactional_ids={stage.name: tuple(stage.transactional_ids.values()) for stage in spec.stages},
+        writes={stage.name: stage.writes for stage in spec.stages},
+        endpoints=tuple(f"w{n}" for n in range(sum(map(len, workers.values())))),
+        abilities=abilities_of(options),
+        stages_with_unknown_ids=tuple(
+            stage.name
+            for stage in spec.stages
+            if stage.has_unknown_ids and ApplyRule in abilities_of(options)
+        ),
+        stage=defect.stage_of(workload) if defect and isinstance(workload, Workload) else None,
+        step=defect.step.value if defect and defect.step else None,
+        services=tuple(kind for kind in spec.database_kinds if DATABASES[kind].has_server),
+        replicas={topic.name: topic.replication for topic in spec.topics},
+        kafka=options.kafka,
+        transaction_version=kafka_version(options.kafka).transaction_level(options.transaction_version),
     )
 
 

@@ -138,12 +138,6 @@ class HalfOpenProof(Proof):
         return f"no connection on {', '.join(links)} was left half open"
 
 
-def _silence(through: ProbeResult, past: ProbeResult) -> str:
-    if through.is_answered:
-        return ""
-    return "a request through it stays unanswered, and a connection that bypasses it is answered"
-
-
 def _ends(ending: ProbeEnding) -> Shown:
     def describe(through: ProbeResult, past: ProbeResult) -> str:
         if through.ending is not ending:
@@ -151,6 +145,9 @@ def _ends(ending: ProbeEnding) -> Shown:
         return f"a request through it {ending}, and one that bypasses it is answered"
 
     return describe
+
+
+_silence = _ends(ProbeEnding.UNANSWERED)
 
 
 def _is_answered(through: ProbeResult, past: ProbeResult) -> str:

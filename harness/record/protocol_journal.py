@@ -257,19 +257,10 @@ class ProtocolJournal:
         )
         return sorted(changed, key=lambda each: each.request.seen_ns)
 
-    def acted_from_ns(self, fault: str, evidence: str) -> int | None:
-        """Return when the rule of a fault first acted. None: it is not known, or the fault is no rule.
-
-        Args:
-            fault: the name of the fault
-            evidence: its proof. It tells several rules of the same name apart
-        """
-        events = [(each.rule, event) for each in self.changed.values() for event in each.events]
-        rules = {event.rule for _, event in events if event.words and event.words in evidence}
-        if not rules:
-            rules = {event.rule for rule, event in events if rule == fault}
-            rules = rules if len(rules) == 1 else set()
-        return min((event.at_ns for _, event in events if event.rule in rules), default=None)
+    def acted_from_ns(self, rules: Collection[str]) -> int | None:
+        """Return when one of these rules first acted. None: none of them did."""
+        events = (event for each in self.changed.values() for event in each.events)
+        return min((event.at_ns for event in events if event.rule in rules), default=None)
 
     def retries(self) -> dict[int, JournaledRequest]:
         """Return, by the number of a client's retry, the changed request that it repeats.

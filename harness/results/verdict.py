@@ -126,9 +126,14 @@ class FaultReport:
     details: Mapping[str, str] = field(default_factory=dict)
     """The target, by kind: `broker` (`2, 3, 1`: in turn), `brokers` (`1, 3`: at the same time), their `role`, `worker`
     (its journal), `step`, `transactional_id`, `state`, `group`, `partition`, `topic` or `level` (of a feature). Also
-    `versions` of Kafka, in turn."""
+    `versions` of Kafka, in turn, and `rule`: the rules of the protocol proxy, by their names in its journal."""
     liveness: Liveness | None = None
     """How long the fault hurt. It is computed with the verdict. None in metadata.json, and if the fault did not act."""
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Its rules, by their names in the journal of the protocol proxy."""
+        return tuple(filter(None, self.details.get("rule", "").split(", ")))
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "FaultReport":

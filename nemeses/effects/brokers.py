@@ -19,6 +19,7 @@ from nemeses.aiming.targets import broker_in_role, view_of, worker_using_role
 
 STEP_TIMEOUT_S = 45.0
 IN_SYNC_TIMEOUT_S = 90.0
+STOPPED = "broker-stopped"
 T = TypeVar("T")
 
 _NAMED_BY = {
@@ -40,7 +41,7 @@ def inject_on_role(
     """Stop the brokers that have a role, wait until another broker has it, and heal the first ones at the end.
 
     If the target is brokers by their numbers, no other broker takes over from them, and nothing is awaited. `stop`
-    returns a sentence that proves that the broker stopped.
+    returns a sentence that proves that the broker stopped. If it returns "" for one of them, the fault did not act.
     """
     target = planned.target
     brokers = brokers_in_role(context, target)
@@ -53,11 +54,15 @@ def inject_on_role(
     try:
         effect.mark_injected()
         try:
-            proof = "; ".join(_at_once(stop, brokers))
+            proofs = _at_once(stop, brokers)
         finally:
             if worker is not None:
                 worker.send(Command(go=True))
-        if broker_numbers(target) is not None:
+        proof = "; ".join(filter(None, proofs))
+        if not all(proofs):
+            unproved = [str(broker.id) for broker, words in zip(brokers, proofs, strict=True) if not words]
+            effect.unmet_goals[STOPPED] = f"nothing proves that broker {join_words(unproved)} was affected"
+        elif broker_numbers(target) is not None:
             effect.add_proof(proof)
         else:
             probe, awaited = _takeover(context, target, brokers[0].id)

@@ -1,21 +1,46 @@
-"""Damage the files of a stopped broker. Each function returns a proof: what the files were before, and are now."""
+"""Damage the files of a stopped broker. Each function returns its proof: what the files were before, and are now."""
 
 import os
 import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from harness.cluster import Broker
 from harness.cluster.storage import format_node
-from harness.runner.nemesis import PlannedFault, TargetMissing
+from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault, TargetMissing
 from harness.witness.segments import HEADER, ReplicaDamage, read_log, segment_files
+from nemeses.aiming.roles import ROLES
+from nemeses.effects.brokers import inject_on_role, start
 
 META_PROPERTIES = "meta.properties"
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 """The values of the parameter `share`."""
+REPLICAS = {role: ROLES[role] for role in ("leader", "follower")}
+"""The roles of a broker whose replica of one partition is damaged."""
+
+
+def damage_stopped(
+    context: FaultContext,
+    planned: PlannedFault,
+    stop: Callable[[Broker], str],
+    damage: Callable[[Broker], str],
+) -> AbstractContextManager[InjectedFault]:
+    """Stop the brokers that have a role, damage their files, and start them again.
+
+    `stop` and `damage` return their proofs. The fault acted if the files of each broker changed, and another broker
+    took over the role.
+    """
+
+    def stop_and_damage(broker: Broker) -> str:
+        ending, damaged = stop(broker), damage(broker)
+        return f"{ending}; {damaged}" if damaged else ""
+
+    return inject_on_role(context, planned, stop_and_damage, start)
 
 
 def flip_bit(broker: Broker, planned: PlannedFault) -> str:
-    """Flip a bit in the middle of a batch in the log of the target's partition.
+    """Flip a bit in the middle of a batch in the log of the target's partition. Return "" if the byte did not change.
 
     The parameter `share` says where: 0 is the first batch of records, 1 the last one. Raises `TargetMissing` if the log
     has no record.
@@ -40,7 +65,7 @@ def flip_bit(broker: Broker, planned: PlannedFault) -> str:
 
 
 def truncate_segment(broker: Broker, planned: PlannedFault) -> str:
-    """Cut off the end of the log of the target's partition.
+    """Cut off the end of the log of the target's partition. Return "" if the file is not shorter.
 
     The parameter `share` says how much of its last segment is lost. Raises `TargetMissing` if the log is empty.
     """
@@ -52,7 +77,7 @@ def truncate_segment(broker: Broker, planned: PlannedFault) -> str:
     with filled[-1].open("r+b") as file:
         file.truncate(before - max(1, round(_share(planned) * before)))
     after = filled[-1].stat().st_size
-    return f"{folder.name}/{filled[-1].name} had {before} bytes and has {after}"
+    return f"{folder.name}/{filled[-1].name} had {before} bytes and has {after}" if after < before else ""
 
 
 def empty_disk(broker: Broker) -> str:
@@ -70,8 +95,13 @@ def empty_disk(broker: Broker) -> str:
 
 
 def lose_unsynced(broker: Broker) -> str:
-    """Cut off the end of each segment file that the broker has not synced, as a power failure does at worst."""
+    """Cut off the end of each segment file that the broker has not synced, as a power failure does at worst.
+
+    Return "" if no sync of the broker was noted: then it is not known what is on the disk, and no file is cut.
+    """
     synced = broker.preload.synced_bytes()
+    if not synced:
+        return ""
     lost: list[int] = []
     for segment in broker.data_dir.glob("*/*.log"):
         found = segment.stat()

@@ -26,6 +26,7 @@ from nemeses.aiming.in_transaction import GOAL, stage_of
 from nemeses.aiming.markers import describe_transaction
 from nemeses.aiming.observed_ids import IDENTIFY_TIMEOUT_S, find_transactional_id, observe_client
 from nemeses.aiming.targets import choose, worker_in_role
+from nemeses.effects.brokers import IN_SYNC_TIMEOUT_S
 from nemeses.effects.stopped import (
     BEFORE_OFFSETS,
     OFFSETS_ADDED,
@@ -49,7 +50,6 @@ because a program may also fail between two transactions.
 """
 OPEN_TIMEOUT_S = 5.0
 """How long such a fault waits for an open transaction."""
-IN_SYNC_TIMEOUT_S = 90.0
 WORKING_TIMEOUT_S = 20.0
 MOST_SUCCESSORS = 3
 """How often a fault takes the replacement as its target, if the target ends by itself before the injection."""

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from harness.network import LinkEffect
 from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault, RoleChoice
 from nemeses.aiming.shapes import SHAPE_ROLES, SeparatedLinks, any_shape, separate, uses_links
-from nemeses.effects.cuts import prove_cut
+from nemeses.effects.brokers import IN_SYNC_TIMEOUT_S
+from nemeses.effects.link_proof import prove_on_links
 
-IN_SYNC_TIMEOUT_S = 60.0
 HOLD_S = 10.0
 RECOVERY_S = 5.0
 
@@ -78,7 +78,7 @@ def on_links(
     effect.mark_injected()
     with context.cluster.network.impose(separated.links, network_effect) as active:
         yield
-        prove_cut(context, effect, active)
+        prove_on_links(context, effect, active)
     context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
 
 

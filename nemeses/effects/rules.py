@@ -3,14 +3,14 @@
 A fault of this kind is its docstring, a function that makes the rule, and a call of `protocol_fault`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from random import Random
 
 from harness.cluster import Ability
 from harness.common.errors import FaultFailed
-from harness.network import ApplyRule
+from harness.network import ActiveEffect, ApplyRule
 from harness.network.ruled import RuleInForce
 from harness.protocol.rules import ProtocolRule
 from harness.runner.nemesis import (
@@ -53,6 +53,7 @@ def rule_in_force(
     with ExitStack() as stack:
         helping = [stack.enter_context(impose(links, ApplyRule(helper))) for helper in helpers]
         in_force = stack.enter_context(impose(links, ApplyRule(rule)))
+        name_rules(effect, [in_force, *helping])
         if rule.release.states:
             assert isinstance(in_force, RuleInForce)
             stack.enter_context(releasing_by_state(context, in_force))
@@ -61,6 +62,12 @@ def rule_in_force(
     effect.proof += [words for helper in helping if (words := helper.evidence())]
     if not effect.acted:
         effect.unmet_goals["rule"] = in_force.missing_proof
+
+
+def name_rules(effect: InjectedFault, in_force: Iterable[ActiveEffect]) -> None:
+    """Let the fault's report name its rules as the proxy's journal does."""
+    if names := [each.rule.name for each in in_force if isinstance(each, RuleInForce)]:
+        effect.details["rule"] = ", ".join(names)
 
 
 def protocol_fault(

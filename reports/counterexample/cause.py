@@ -133,7 +133,7 @@ def _late_for(
 
 
 def _late_cause(evidence: FindingEvidence, late: JournaledRequest, sentences: Sequence[str]) -> FoundCause:
-    fault = _fault_number(evidence, late.rule)
+    fault = _fault_number(evidence, late)
     summary = f"{late.request.api} requests arrived late"
     key, number = f"late {late.request.api} by {late.rule}", late.request.number
     return FoundCause(key, sentences, fault, summary=summary, late=number)
@@ -211,7 +211,7 @@ def _other_end(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundC
                 f"Its client went on in it, and {end.name} {verb} all of it at {at(answered_ns)}.",
                 *_passed(evidence, attempt, attempts),
             ]
-            number = _fault_number(evidence, each.rule, each)
+            number = _fault_number(evidence, each)
             summary = "" if number is None else evidence.faults[number - 1].struck
             return FoundCause(f"other end by {request.rule}", sentences, number, summary=summary)
     return None
@@ -261,7 +261,7 @@ def _changed_meanwhile(evidence: FindingEvidence, attempts: Sequence[Attempt]) -
         described = [f"{each.describe()}." for each in [first, *others[:MOST_CHANGED]]]
         sentences = [f"The cause is not known. Rules changed requests in {attempt.words}:", *described]
         key = f"{NOT_KNOWN}: {attempt.process}, {attempt.name or attempt.begin_ns}"
-        return FoundCause(key, sentences, _fault_number(evidence, first.rule, first), known=False)
+        return FoundCause(key, sentences, _fault_number(evidence, first), known=False)
     return None
 
 
@@ -531,15 +531,11 @@ def _removed(evidence: FindingEvidence, example: Example, moment_s: float | None
 
 def _acted_from_ns(evidence: FindingEvidence, fault: FaultReport) -> float:
     """Return when a fault began to act. That of a rule is when it first changed a request."""
-    acted_ns = evidence.protocol.acted_from_ns(fault.fault, fault.evidence)
+    acted_ns = evidence.protocol.acted_from_ns(fault.rules)
     return fault.start_s * 1e9 if acted_ns is None else acted_ns
 
 
-def _fault_number(
-    evidence: FindingEvidence, rule: str, changed: JournaledRequest | None = None
-) -> int | None:
-    """Return the number of the fault that is a rule. If several have its name: the one whose proof has the request."""
-    named = [(n, fault) for n, fault in enumerate(evidence.faults, 1) if fault.fault == rule]
-    words = [event.words for event in changed.events if event.words] if changed else []
-    proved = [n for n, fault in named if any(each in fault.evidence for each in words)]
-    return next(iter(proved or [n for n, _ in named]), None)
+def _fault_number(evidence: FindingEvidence, changed: JournaledRequest) -> int | None:
+    """Return the number of the fault whose rule changed a request."""
+    rule = changed.request.rule
+    return next((n for n, fault in enumerate(evidence.faults, 1) if rule in fault.rules), None)

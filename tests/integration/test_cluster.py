@@ -130,7 +130,7 @@ def test_two_peers_that_are_cut_off_leave_the_isr_and_do_not_bypass_the_cut(shar
             )
             proved_links = [part.partition(": ")[0] for part in evidence.split("; ")]
             assert proved_links and set(proved_links) <= set(cut.links)
-            assert evidence.count("stays unanswered, and a connection that bypasses it is answered") == len(
+            assert evidence.count("stays unanswered, and one that bypasses it is answered") == len(
                 proved_links
             )
             assert "no connection was on" not in evidence

@@ -77,7 +77,9 @@ def test_a_rule_counts_from_the_first_message_on_which_it_acted(tmp_path: Path) 
     (tmp_path / "run.toml").write_text(
         f"[run]\nmonotonic_ns_at_zero = {ZERO_NS}\nwall_ms_at_zero = {ZERO_MS}\n"
     )
-    metadata = replace(METADATA, faults=(replace(FAULT, fault="late-end-txn"),))
+    metadata = replace(
+        METADATA, faults=(replace(FAULT, fault="late-end-txn", details={"rule": "late-end-txn-3"}),)
+    )
     assert liveness_of(tmp_path, plan(), metadata).first_commit_s == 9.5
     (tmp_path / "run.toml").write_text(f"[run]\nwall_ms_at_zero = {ZERO_MS}\n")  # the journal has no time
     assert liveness_of(tmp_path, plan(), metadata).first_commit_s == 11.5

@@ -85,6 +85,23 @@ def test_a_leader_moves_and_comes_back_while_its_broker_runs(
     assert effect.describe("handed over its leadership") == "broker 1 handed over its leadership"
 
 
+def test_a_leader_that_moves_because_its_broker_ended_proves_nothing() -> None:
+    cluster = started()
+    elect = cluster.elect_preferred
+
+    def restart_and_elect(partitions: Any) -> None:
+        cluster.brokers[0].kill()
+        cluster.brokers[0].start()
+        elect(partitions)
+
+    cluster.elect_preferred = restart_and_elect  # type: ignore[method-assign]
+    planned = PlannedFault("move-leader", Target("leader", "in/1"), 0.0, 0.05)
+    with NEMESES["move-leader"].inject(fault_context(cluster), planned) as effect:
+        pass
+    assert not effect.acted
+    assert effect.unmet_goals == {"no-broker-ended": "a broker ended while the leadership moved"}
+
+
 def test_a_leader_moves_to_a_replica_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         FakeCluster, "describe", lambda cluster, topic: {0: PartitionView(1, (1, 2, 3), (1, 3), topic)}

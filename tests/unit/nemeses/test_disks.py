@@ -87,8 +87,29 @@ def test_what_a_broker_had_not_synced_is_lost(tmp_path: Path) -> None:
     assert lose_unsynced(broker) == proof
     assert segment.stat().st_size == 150
     assert lose_unsynced(broker).startswith("0 bytes in 0 of its segment files")
-    broker.preload = FakePreload()
+    broker.preload = FakePreload()  # it synced another file
     assert lose_unsynced(broker).startswith("150 bytes in 1") and segment.stat().st_size == 0
+
+
+def test_a_power_failure_without_known_syncs_cuts_nothing_and_did_not_act(tmp_path: Path) -> None:
+    class NotLoaded(FakePreload):
+        def synced_bytes(self) -> dict[int, int]:
+            return {}
+
+    cluster = FakeCluster()
+    cluster.create_topics([TopicSpec("in", 1)], 1.0)
+    for broker in cluster.brokers:
+        broker.data_dir = make_data(tmp_path / str(broker.id))
+    cluster.brokers[1].preload = NotLoaded()
+    planned = PlannedFault("lose-unsynced-writes", Target("broker", "1,2,3"), 0.0, 0.05)
+    with NEMESES["lose-unsynced-writes"].inject(fault_context(cluster, time_scale=0.001), planned) as effect:
+        pass
+    sizes = [
+        (tmp_path / str(broker.id) / "in-0" / f"{0:020}.log").stat().st_size for broker in cluster.brokers
+    ]
+    assert [size > 0 for size in sizes] == [False, True, False]
+    assert not effect.acted
+    assert effect.unmet_goals == {"broker-stopped": "nothing proves that broker 2 was affected"}
 
 
 @pytest.mark.parametrize("fault", ["fill-disk", "fail-fsync"])

@@ -255,7 +255,7 @@ def test_a_cut_into_which_nothing_was_sent_names_the_missing_proof(fault: str, t
         evidence = injected.reports[0].evidence
         assert evidence == injected.unmet_goals["link-in-use"]
         assert evidence.startswith(
-            "waited 0.1 s for the pipeline to send bytes into the cut; last seen: nothing was sent"
+            "waited 0.1 s for the pipeline to meet the effect on the links; last seen: nothing was sent"
         )
 
 

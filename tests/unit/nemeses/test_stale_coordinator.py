@@ -75,6 +75,12 @@ def test_the_stale_broker_refuses_the_client_and_the_next_answer_is_right(
         assert ask_again(proxy, version) == REAL
         end_txn(proxy, REAL, "NONE")
     assert effect.acted
+    names, used = effect.details["rule"].split(", "), {event.rule for event in proxy.events}
+    assert used <= {*names} and [name.rpartition("-")[0] for name in names] == [
+        "stale-coordinator",
+        "stale-coordinator",
+        "ask-for-coordinator",
+    ]
     path = "Coordinators.NodeId" if version >= 4 else "NodeId"
     for words in (
         "EndTxn of shop-1, correlation 1 was answered NOT_COORDINATOR, and never delivered",

@@ -114,9 +114,11 @@ def test_bytes_that_were_sent_into_a_link_prove_its_cut(
     links.sockets = {CLIENT: 700, BROKER: 900} | later
     assert link_cut.evidence() == (
         f"a: {requests} bytes of requests and {responses} bytes of responses were sent into it while it was cut, "
-        "a request through it stays unanswered, and a connection that bypasses it is answered"
+        "a request through it stays unanswered, and one that bypasses it is answered"
     )
     assert link_cut.missing_proof == ""
+    links.through["a"] = ProbeResult(ProbeEnding.REFUSED)  # its proxy is gone, which is no cut
+    assert link_cut.evidence() == "" and link_cut.missing_proof.startswith("a request through a is refused")
 
 
 @pytest.mark.parametrize(
@@ -198,6 +200,10 @@ def test_an_ended_connection_and_the_end_of_a_request_prove_that_no_connection_i
     assert active.evidence() == (
         f"a: 1 connection of the time before ended, a request through it {ending}, and one that bypasses it is answered"
     )
+    other = ProbeEnding.REFUSED if ending is ProbeEnding.RESET else ProbeEnding.RESET
+    for wrong in (other, ProbeEnding.UNANSWERED):
+        links.through["b"] = ProbeResult(wrong)
+        assert active.evidence() == "" and active.missing_proof.startswith(f"a request through b {wrong} ")
     links.through["b"] = ANSWERED  # it leaks, although nobody uses it
     assert active.evidence() == "" and active.missing_proof.startswith(
         "a request through b is answered after"

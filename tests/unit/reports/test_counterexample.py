@@ -762,7 +762,8 @@ def aborted_from_one_to_three_s() -> History:
 
 
 RULE = FaultReport(
-    "rule", "EndTxn requests", 0.1, 4.0, True, "answered by rule-1", "requests were changed by a rule"
+    *("rule", "EndTxn requests", 0.1, 4.0, True, "answered by rule", "requests were changed by a rule"),
+    details={"rule": "rule-1, helper-4"},
 )
 
 
@@ -776,7 +777,7 @@ def test_an_abort_after_a_commit_that_a_rule_answered_is_the_cause(tmp_path: Pat
         aborted_from_one_to_three_s(),
         {"record": record(0, "w:0:0")},
         plan=WITH_ZERO,
-        faults=[replace(RULE, evidence="delayed by rule-2"), RULE],
+        faults=[replace(RULE, details={"rule": "rule-2"}), RULE],
     )
     assert story.cause.known and story.cause.fault == 2
     assert story.cause.sentences == [

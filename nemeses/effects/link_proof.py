@@ -1,0 +1,26 @@
+"""The proof that an effect on links acts: a broker or a client has met it."""
+
+from harness.common.errors import WaitTimeout
+from harness.network import ActiveEffect
+from harness.runner.nemesis import FaultContext, InjectedFault
+
+GOAL = "link-in-use"
+USED_TIMEOUT_S = 10.0
+"""How much longer an effect lasts if nobody met it before its end. It is longer than two heartbeats."""
+
+
+def prove_on_links(context: FaultContext, effect: InjectedFault, active: ActiveEffect) -> None:
+    """Add to the fault the proof that its effect on links acts. Call it before the heal.
+
+    If nobody has met the effect yet, wait until `USED_TIMEOUT_S` has passed. If nobody meets it by then, the fault says
+    so.
+    """
+    try:
+        awaited = "the pipeline to meet the effect on the links"
+        evidence = context.wait_for(
+            active.evidence, awaited, USED_TIMEOUT_S, every_s=0.2, last_seen=lambda: active.missing_proof
+        )
+    except WaitTimeout as error:
+        effect.unmet_goals[GOAL] = str(error)
+    else:
+        effect.add_proof(evidence)
