@@ -222,7 +222,7 @@ def plan_run(
     """The run plan: everything that is fixed before the run begins.
 
     Args:
-        prepared: Needed for the Java client.
+        prepared: Needed for the Java client, and for faults on the clocks of workers.
         tag: The tag of the run on a shared cluster.
     """
     spec = pipeline_spec(options, workload, tag)
@@ -248,6 +248,7 @@ def plan_run(
         nemeses=nemeses,
         programs=programs,
         harness_program=harness_program,
+        preload=prepared.preload if prepared else None,
     )
 
 

@@ -35,7 +35,7 @@ class Ability(StrEnum):
     DISCONNECT = "disconnect brokers"  # from their network
     OPERATE = "move partitions, and change topics and features"
     UPGRADE = "start brokers on another version of Kafka"
-    CLOCKS = "change the clocks of brokers"
+    CLOCKS = "change the clocks of brokers and workers"
     DISKS = "let the disks of brokers be full or slow"
     FILES = "change the files of a stopped broker"
 

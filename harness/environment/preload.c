@@ -1,4 +1,4 @@
-/* A library that is preloaded into a broker (LD_PRELOAD), so that a fault can change its wall clock and
+/* A library that is preloaded into a broker or a worker (LD_PRELOAD), so that a fault can change its wall clock and
  * what its disk does.
  *
  * FENCEPOST_PRELOAD names a file with a `struct control`, which the run writes while the process uses it

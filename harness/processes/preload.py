@@ -21,13 +21,13 @@ _SYNCED = struct.Struct("=QQ")  # the inode of a file, and its size when it was 
 class Preload:
     """Changes the clock and the disk of a process that was started with `env`, and of its children."""
 
-    def __init__(self, library: Path, file: Path, data_dir: Path) -> None:
+    def __init__(self, library: Path, file: Path, data_dir: Path | None = None) -> None:
         """Write a control file that changes nothing.
 
         Args:
             library: The preloaded library.
             file: The control file. A process that starts again keeps it.
-            data_dir: The folder in which writes and syncs can be changed.
+            data_dir: The folder in which writes and syncs can be changed. None: there is none.
         """
         file.write_bytes(_CONTROL.pack(0, 0, 0, 1.0, 0, 0, 0, 0))
         with file.open("r+b") as opened:
@@ -36,9 +36,10 @@ class Preload:
         self.env: dict[str, str] = {
             "LD_PRELOAD": f"{library}:{already}" if already else str(library),
             "FENCEPOST_PRELOAD": str(file),
-            "FENCEPOST_PRELOAD_DATA": str(data_dir.resolve()),
         }
         self._synced = file.with_name(f"{file.name}-synced")
+        if data_dir is not None:
+            self.env["FENCEPOST_PRELOAD_DATA"] = str(data_dir.resolve())
         self._synced.touch()
         self.env["FENCEPOST_PRELOAD_SYNCED"] = str(self._synced)
 

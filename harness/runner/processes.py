@@ -18,6 +18,7 @@ from harness.common.waiting import wait_for
 from harness.model.pipeline import StageSpec
 from harness.model.vocabulary import Role, WorkerStep
 from harness.processes.control_line import Claims, Command, Counts, Report
+from harness.processes.preload import Preload
 from harness.processes.program import Program
 from harness.processes.spawn import Supervisor
 from harness.processes.specs import (
@@ -68,6 +69,7 @@ class Processes:
         programs: Mapping[str, Program],
         harness_program: Program,
         group_members: Callable[[str], tuple[str, ...] | None] = lambda group: (),
+        preload: Path | None = None,
     ) -> None:
         self._supervisor = supervisor
         self.folder = folder
@@ -78,6 +80,8 @@ class Processes:
         self._programs = programs  # by stage
         self._harness_program = harness_program  # of the feeder, the observer and the final readers
         self._group_members = group_members  # the members of a group; None while it is not stable
+        self._preload = preload  # the library with which faults change the clocks of workers, if one does
+        self._preloads = supervisor.scratch_folder("workers") if preload else Path()
         self._lock = threading.RLock()
         self._incarnations: dict[str, int] = {}
         self.all_processes: list[RunProcess] = []
@@ -125,11 +129,12 @@ class Processes:
         )
         command_line = program.command_line(spec)
         rules = command_line.rules
+        preload = Preload(self._preload, self._preloads / journal) if self._preload and spec.worker else None
         child = self._supervisor.spawn(
             command_line.argv,
             log_file=self.folder / "workers" / f"{journal}.log",
             name=journal,
-            env=command_line.env,
+            env={**command_line.env, **(preload.env if preload else {})},
             pass_fds=command_line.pass_fds,
             cwd=command_line.cwd,
             bounded=rules is not None,
@@ -138,7 +143,9 @@ class Processes:
         if rules is not None:
             run_end.close()
         channel = run_end if rules is None else None
-        process = RunProcess(journal, task.role, endpoint, child, channel, spec.worker, rules=rules)
+        process = RunProcess(
+            journal, task.role, endpoint, child, channel, spec.worker, rules=rules, preload=preload
+        )
         with self._lock:
             self.all_processes.append(process)
         if channel is not None:

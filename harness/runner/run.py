@@ -67,6 +67,7 @@ class RunPlan:
     harness_program: Program  # the program of the feeder, the observer and the final readers
     timeouts: DrainTimeouts = field(default_factory=DrainTimeouts)
     churn: Sequence[PlannedChange] = ()
+    preload: Path | None = None  # a library for the workers, with which faults change their clocks
 
 
 @dataclass(frozen=True)
@@ -183,6 +184,7 @@ def _processes(plan: RunPlan, resources: RunResources, clock: RunClock) -> Proce
         plan.programs,
         plan.harness_program,
         resources.cluster.members,
+        plan.preload,
     )
 
 

@@ -14,6 +14,7 @@ from signal import Signals
 from harness.model.vocabulary import Role
 from harness.processes.child import Child
 from harness.processes.control_line import Command, ProcessStatus
+from harness.processes.preload import Preload
 from harness.processes.program import ProgramRules
 from harness.processes.specs import WorkerSpec
 
@@ -42,6 +43,7 @@ class RunProcess:
     held_by_fault: bool = False  # a fault has armed a step of this worker, or holds the worker at a step
     rules: ProgramRules | None = None  # of an instance of a custom pipeline
     started_ns: int = field(default_factory=time.monotonic_ns)
+    preload: Preload | None = None  # changes its clock; None: no fault of the run needs that
 
     @property
     def stage(self) -> str | None:

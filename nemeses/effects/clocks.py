@@ -1,19 +1,25 @@
-"""The shared part of faults that change the wall clock of a broker.
+"""The shared part of faults that change the wall clock of a broker or a worker.
 
 Only the clock that its process sees is changed, through the preloaded library. Its monotonic clock is right, and its
 waits and sleeps keep their lengths.
 """
 
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
 from harness.cluster import Broker
+from harness.common.errors import FaultFailed, WaitTimeout
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault
+from harness.runner.run_process import RunProcess
+from harness.witness.segments import ReplicaDamage, read_log
+from nemeses.aiming.in_transaction import stage_of
 from nemeses.effects.brokers import change_in_role
 
 JUMPS_S = (3600.0, -3600.0)
 """An hour ahead or behind, as after a mistake with time zones."""
 SEEN_TIMEOUT_S = 20.0
+GOAL = "time-of-records"
 
 
 def change_broker_clock(
@@ -63,6 +69,51 @@ def change_broker_clock(
             broker.start()
 
     return change_in_role(context, planned, change, prove, heal)
+
+
+@contextmanager
+def jump_process_clock(
+    context: FaultContext, planned: PlannedFault, member: RunProcess, effect: InjectedFault
+) -> Iterator[None]:
+    """Let the clock of a worker jump by the parameter `ahead_s`, and set it back at the end of the `with`.
+
+    The fault acted if, before that, a record with a time of the changed clock is in an output topic. Raises
+    `FaultFailed`.
+    """
+    if member.preload is None:
+        raise FaultFailed(f"{member.journal} was started without the preloaded library")
+    ahead_s = float(planned.parameters["ahead_s"])
+    member.preload.set_clock(ahead_s)
+    effect.mark_injected()
+    try:
+        yield
+        effect.add_proof(
+            context.wait_for(
+                lambda: _written_with_time(context, stage_of(context, member).writes, ahead_s),
+                f"a record in an output topic with a time {in_words(ahead_s)}",
+                SEEN_TIMEOUT_S,
+                every_s=0.5,
+            )
+        )
+    except WaitTimeout as error:
+        effect.unmet_goals[GOAL] = str(error)
+    finally:
+        member.preload.set_clock()
+        effect.mark_healed()
+
+
+def _written_with_time(context: FaultContext, topics: Sequence[str], ahead_s: float) -> str:
+    """Describe a record in the log of a leader whose time is near that of a changed clock. "" if there is none."""
+    folders = {broker.id: broker.data_dir for broker in context.cluster.brokers}
+    for topic in topics:
+        for number, view in context.cluster.describe(topic).items():
+            if view.leader not in folders:
+                continue
+            for batch in read_log(folders[view.leader] / f"{topic}-{number}", ReplicaDamage()):
+                is_s = batch.max_timestamp_ms / 1000 - time.time()
+                if not batch.control and abs(is_s - ahead_s) < abs(ahead_s) / 2:
+                    return f"the record {topic}/{number} @ {batch.last_offset} has a time {in_words(is_s)}"
+    return ""
 
 
 def in_words(ahead_s: float) -> str:

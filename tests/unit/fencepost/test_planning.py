@@ -54,6 +54,7 @@ def test_a_fault_that_is_not_a_default_is_planned_only_if_it_is_named(
         "kill-broker",
         "kill-postgres",
         "kill-instance",
+        "jump-instance-clock",
         "pause-instance",
         "pause-instance-unreplaced",
         "restart-instance",
@@ -136,7 +137,10 @@ def test_every_process_numbers_partitions_as_the_stored_plan_does(name: str, tmp
 def prepared_with(client: ClientParts | None) -> Any:
     java = SimpleNamespace(home=Path("/java"), version=17)
     return SimpleNamespace(
-        client=client, java=java, kafka=SimpleNamespace(class_path=(Path("/of-the-cluster.jar"),))
+        client=client,
+        java=java,
+        kafka=SimpleNamespace(class_path=(Path("/of-the-cluster.jar"),)),
+        preload=None,
     )
 
 

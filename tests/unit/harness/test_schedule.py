@@ -226,6 +226,7 @@ def test_a_fault_without_a_target_is_left_out_or_refused_if_named() -> None:
         "roll-segments": "needs a topic",
         **dict.fromkeys(CLOCKS_AND_DISKS, "needs a topic"),
         "lose-unsynced-writes": "needs 3 brokers or more",
+        "jump-worker-clock": "needs a stage whose workers write a topic",
         **{
             name: "needs a second broker, or a pipeline whose workers run on this machine"
             for name, nemesis in NEMESES.items()

@@ -1,18 +1,23 @@
 """Faults that change clocks: how they are drawn, when they act, and that each clock is right again."""
 
+import time
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from fencepost.aims import aim
-from harness.common.errors import UsageError
+from harness.common.errors import FaultFailed, UsageError
 from harness.model.pipeline import TopicSpec
 from harness.model.vocabulary import Premise
 from harness.runner.nemesis import PlannedFault, Target
 from harness.testing.fake_cluster import FakeBroker, FakeCluster, fault_context
+from harness.testing.fake_preload import FakePreload
 from nemeses.effects.clocks import in_words
 from nemeses.registry import NEMESES
+from tests.support.broker_data import write_partition
 from tests.support.drawn_schedule import draw
+from tests.support.fake_run import fake_run
 from tests.unit.harness.test_schedule import TARGETS
 
 BROKER_CLOCKS = {
@@ -101,6 +106,47 @@ def test_a_step_of_a_worker_is_refused() -> None:
 
     with pytest.raises(UsageError, match="jump-broker-clock cannot be aimed at a step"):
         require_known_fault("jump-broker-clock@after-send", NEMESES)
+
+
+@pytest.mark.parametrize("ahead_s", [3600.0, -3600.0])
+@pytest.mark.parametrize("fault", ["jump-worker-clock", "jump-instance-clock"])
+def test_the_clock_of_a_worker_jumps_and_a_record_in_an_output_proves_it(
+    fault: str, ahead_s: float, tmp_path: Path
+) -> None:
+    planned = PlannedFault(fault, Target("worker", "s/s-1"), 0.0, 0.05, {"ahead_s": ahead_s})
+    for actual_s in (ahead_s, 0.0, -ahead_s):
+        folder = tmp_path / str(actual_s)
+        folder.mkdir()
+        with fake_run(folder, time_scale=0.001) as run:
+            worker = run.processes.start_worker("s", "s-1")
+            worker.preload = preload = FakePreload()
+            run.processes.await_ready([worker])
+            for broker in run.cluster.brokers:
+                broker.data_dir = folder / str(broker.id)
+            time_ms = int(1000 * (time.time() + actual_s))
+            write_partition(run.cluster.brokers[0].data_dir, "out", time_ms)
+            with NEMESES[fault].inject(run.context, planned) as effect:
+                assert round(preload.ahead_s()) == ahead_s
+            assert preload.ahead_s() == 0.0
+            assert effect.acted is (actual_s == ahead_s)
+            if effect.acted:
+                assert effect.proof[0].startswith("the record out/0 @ 0 has a time 3,")
+            else:
+                assert (
+                    "a record in an output topic with a time 3,600.0 s"
+                    in effect.unmet_goals["time-of-records"]
+                )
+
+
+def test_a_worker_without_the_library_is_an_error_of_the_run(tmp_path: Path) -> None:
+    planned = PlannedFault("jump-worker-clock", Target("worker", "s/s-1"), 0.0, 0.05, {"ahead_s": 3600.0})
+    with fake_run(tmp_path) as run:
+        run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+        with (
+            pytest.raises(FaultFailed, match=r"s-1\.0 was started without the preloaded library"),
+            NEMESES["jump-worker-clock"].inject(run.context, planned),
+        ):
+            pass
 
 
 def test_a_wrong_clock_is_described_by_its_direction() -> None:

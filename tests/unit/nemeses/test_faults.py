@@ -23,9 +23,10 @@ from harness.runner.inject import FaultInjector, InjectionState
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault, Target
 from harness.testing.fake_cluster import FakeCluster, fault_context
 from harness.testing.fake_network import FakeMeter, FakeNetwork
+from harness.testing.fake_preload import FakePreload
 from nemeses.effects.zombie_workers import PausedWorker, await_others
 from nemeses.registry import NEMESES
-from tests.support.broker_data import make_data
+from tests.support.broker_data import make_data, write_partition
 from tests.support.fake_run import (
     ABORTED_ZOMBIE,
     FENCED_ZOMBIE,
@@ -93,6 +94,12 @@ AIMED = {
     "drift-broker-clock": PlannedFault(
         "drift-broker-clock", Target("leader", "in/0"), 0.0, 0.05, {"rate": 1.1}
     ),
+    "jump-worker-clock": PlannedFault(
+        "jump-worker-clock", Target("worker", "s/s-1"), 0.0, 0.05, {"ahead_s": 3600.0}
+    ),
+    "jump-instance-clock": PlannedFault(
+        "jump-instance-clock", Target("worker", "s/s-1"), 0.0, 0.05, {"ahead_s": 3600.0}
+    ),
     "stop-broker-clock": PlannedFault("stop-broker-clock", Target("leader", "in/0"), 0.0, 0.05),
     "fill-disk": PlannedFault("fill-disk", Target("leader", "in/0"), 0.0, 0.05),
     "slow-fsync": PlannedFault("slow-fsync", Target("leader", "in/0"), 0.0, 0.05, {"delay_s": 0.5}),
@@ -123,6 +130,8 @@ def inject(run: FakeRun, *faults: str) -> InjectionState:
     worker = run.processes.start_worker("s", "s-1")
     for broker in run.cluster.brokers:
         broker.data_dir = make_data(run.folder / "brokers" / str(broker.id))
+        write_partition(broker.data_dir, "out", timestamp_ms=int(1000 * (time.time() + 3600)))
+    worker.preload = FakePreload()
     run.processes.await_ready([worker])
     run.cluster.groups["g"] = [("s-1.0",)] * 3 + [("s-1.1",)] * 2 + [("s-1.1", "s-1.2")]
     run.cluster.network.clients["w0"] = ObservedClients(members={"g": ("s-1.0",)})
