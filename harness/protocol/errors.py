@@ -41,7 +41,9 @@ def set_errors(api: Api, response: Message, version: int, code: int) -> Message:
 
 def error_response(api: Api, request: Message, version: int, code: int) -> Message:
     """Return the response with which a broker refuses a request: each topic, partition, id and key has this error."""
-    return _answer(api.response.fields, _RequestNames(api.request.fields, request), version, code, None)
+    return _answer(
+        api.response.fields, _RequestNames(api.request.fields, request, version), version, code, None
+    )
 
 
 def _is_error(field: Field) -> bool:
@@ -76,9 +78,13 @@ def _with_code(fields: tuple[Field, ...], message: Message, version: int, code: 
 
 
 class _RequestNames:
-    """The names that a request has, by which its response is ordered."""
+    """The names that a request has, by which its response is ordered.
 
-    def __init__(self, fields: tuple[Field, ...], request: Message) -> None:
+    Fields that this version of the request has not are left out: the proxy adds names to topics that have only ids.
+    """
+
+    def __init__(self, fields: tuple[Field, ...], request: Message, version: int) -> None:
+        self._version = version
         self.topics: dict[Any, list[int]] = {}  # by name or id of the topic: its partitions
         self.transactional_ids: list[str] = []
         self.groups: list[str] = []
@@ -86,7 +92,8 @@ class _RequestNames:
         self.keys: list[str] = [*(request.get("CoordinatorKeys") or ())]
         self._collect(fields, request)
 
-    def _collect(self, fields: tuple[Field, ...], message: Mapping[str, Any]) -> None:
+    def _collect(self, all_fields: tuple[Field, ...], message: Mapping[str, Any]) -> None:
+        fields = [field for field in all_fields if self._version in field.versions]
         topic = next(
             (
                 message[field.name]

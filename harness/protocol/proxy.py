@@ -152,10 +152,15 @@ class Listener:
 
 
 async def carry(spec: ProxySpec) -> None:
-    """Listen on every port until the process ends, and answer the run's messages."""
+    """Listen on every port until the process ends, and answer the run's messages.
+
+    An error of the proxy itself ends it, and so the run: a connection that it lost would look like a fault.
+    """
     security = use_client_config(spec.client_config).security
     context = security.context() if security.tls else None
     loop = asyncio.get_running_loop()
+    failed: asyncio.Future[None] = loop.create_future()
+    loop.set_exception_handler(lambda _, context: _fail(failed, context))
     proxy = ProxyState(Schemas.of_jar(spec.jar), ProxyJournal(spec.journal), loop.call_later)
     servers = []  # a reference keeps a server from being collected
     for link in spec.links:
@@ -164,9 +169,18 @@ async def carry(spec: ProxySpec) -> None:
     _log.warning(LISTENING)
     _flush_often(proxy.journal)
     if spec.control is None:
-        await asyncio.gather(*(server.serve_forever() for server in servers))
+        await failed
     else:
-        await _answer(proxy, socket.socket(fileno=spec.control))
+        answering = asyncio.ensure_future(_answer(proxy, socket.socket(fileno=spec.control)))
+        done, _ = await asyncio.wait({answering, failed}, return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            each.result()
+
+
+def _fail(failed: asyncio.Future[None], context: Mapping[str, Any]) -> None:
+    error = context.get("exception") or EnvironmentFailure(context["message"])
+    if not failed.done():
+        failed.set_exception(error)
 
 
 def _flush_often(journal: ProxyJournal) -> None:

@@ -69,6 +69,25 @@ def test_a_rule_selects_a_topic_by_name_where_messages_have_its_id(
     assert not link.broker.take() and proxy.status().proved == 1
 
 
+def test_a_message_whose_topic_was_named_by_its_id_is_refused_by_that_id(
+    proxy: ProxyUnderTest, link: LinkUnderTest
+) -> None:
+    link.send(link.request("Metadata", 12, 1, {}))
+    link.answer(metadata(link, 1, {bytes([1]) * 16: "invoices"}))
+    error = "NOT_LEADER_OR_FOLLOWER"
+    proxy.add(ProtocolRule("r", Selector("Produce"), Action.ERROR, error=error))
+    # Because of this rule, the proxy adds the name of the topic.
+    proxy.add(ProtocolRule("other", Selector("EndTxn", fields={"Committed": False}), Action.DROP))
+    link.client.take()
+    link.send(produce_by_id(link, 2, bytes([1]) * 16))
+    (answer,) = link.client.take()
+    body, _ = link.schemas.api("Produce").response.decode(memoryview(answer), 13, 9)
+    (topic,) = body["Responses"]
+    assert topic["TopicId"] == bytes([1]) * 16 and "Name" not in topic
+    assert topic["PartitionResponses"][0]["ErrorCode"] == error_codes()[error]
+    assert proxy.status().proved == 1
+
+
 def test_a_message_whose_topic_was_named_by_its_id_is_edited_as_it_came(
     proxy: ProxyUnderTest, link: LinkUnderTest
 ) -> None:
