@@ -69,6 +69,8 @@ def _unknown(name: str, known: list[str]) -> str:
             f'"{on_one_line(name)}" is neither a reason nor an anomaly: for a run, open its report.html, '
             "or use `fencepost trace`"
         )
+    if name in registry.nemeses():
+        return f'"{name}" is a fault: see `fencepost list nemeses {name}`'
     hint = (
         f"did you mean {suggestions}?"
         if similar

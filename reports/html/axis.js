@@ -621,7 +621,7 @@
     const units = [...document.querySelectorAll("main article, main tbody tr, main .journal .line")].filter((unit) => wanted.test(unit.textContent));
     const lanes = data ? data.lanes.filter((lane) => wanted.test(lane.name) || lane.bars.some((bar) => wanted.test(bar[4] || ""))) : [];
     const bars = lanes.flatMap((lane) => lane.bars.filter((bar) => wanted.test(bar[4] || "")));
-    searched = { lanes: new Set(lanes), bars: new Set(bars), places: [...units, ...lanes], at: -1 };
+    searched = { query, lanes: new Set(lanes), bars: new Set(bars), places: [...units, ...lanes], at: -1 };
     units.forEach((unit) => unit.classList.add("match"));
     highlight(units, wanted);
     laneBlocks.forEach(drawLanes);
@@ -703,7 +703,7 @@
     box.addEventListener("keydown", (event) => {
       if (event.key === "Enter") {
         clearTimeout(timer);
-        if (!searched) again();
+        if (!searched || searched.query !== box.value.trim()) again();
         goTo(event.shiftKey ? -1 : 1);
       } else if (event.key === "Escape") {
         box.value = "";

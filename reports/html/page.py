@@ -105,6 +105,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         styles=[Markup(style) for style in styles],
         scripts=[Markup(script) for script in scripts],
         axis=axis,
+        store=_store(traceable),
         placed={each.ident: each.span for anomaly in anomalies for each in anomaly.shown if each.span},
         axis_data=Markup(embed({"store": _store(traceable), "axis": None if axis.empty else axis.as_json()})),
         contents=contents,

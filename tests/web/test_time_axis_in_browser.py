@@ -230,6 +230,22 @@ def test_a_search_steps_through_its_matches_also_those_outside_the_shown_time(op
     expect(page.locator("#reprocessed-input-1.match.current")).to_be_in_viewport()
 
 
+def test_enter_searches_what_is_in_the_box_now(opened: Opener) -> None:
+    page = opened()
+    search(page, "nonsense")
+    expect(page.locator("#matches")).to_have_text("no match")
+    page.locator("#search").fill("4009")
+    page.keyboard.press("Enter")
+    expect(page.locator("#matches")).to_have_text("1 of 3")
+
+
+def test_log_lines_are_readable_on_a_narrow_page(opened: Opener) -> None:
+    page = opened()
+    page.set_viewport_size({"width": 400, "height": 800})
+    cell = page.locator(".logs td.nowrap").first.bounding_box()
+    assert cell is not None and cell["width"] > 200 and cell["height"] < 60
+
+
 def test_a_transactional_id_is_found_in_its_lane(opened: Opener) -> None:
     page = opened()
     search(page, "payments-1")

@@ -64,3 +64,10 @@ def test_an_unknown_name_is_refused_with_a_suggestion(
     out, err = capfd.readouterr()
     assert out == "" and len(err.splitlines()) == 1
     assert f'no reason code or anomaly "{name}"' in err and hint in err
+
+
+def test_the_name_of_a_fault_is_refused_with_the_command_that_explains_it(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert run_command_line(["explain", "rule"]) == ExitStatus.USAGE
+    assert '"rule" is a fault: see `fencepost list nemeses rule`' in capfd.readouterr().err
