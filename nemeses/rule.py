@@ -38,7 +38,7 @@ def rule(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault
 NEMESIS = Nemesis(
     name="rule",
     summary="apply a rule of your own to Kafka's messages: --rule",
-    past_tense="were changed by a rule",
+    past_tense="were changed by a rule of --rule",
     proves=PROVES,
     needs=frozenset({ApplyRule}),
     occupies=lambda planned: frozenset(),

@@ -85,7 +85,7 @@ def lost_input(t: Tables) -> DataFrame:
         slot="output_name",
         output_topic="topic",
         final_committed="final",
-        operations=f"transform(slice(tried, 1, {MAX_SHOWN}), o -> struct(o.op as op))",
+        operations=f"transform(slice(filter(tried, o -> o.op is not null), 1, {MAX_SHOWN}), o -> struct(o.op as op))",
         records=f"transform(slice(tried, 1, {MAX_SHOWN}), o -> "
         "struct(o.tp as tp, o.offset as offset, o.name as value, o.op as op))",
     )
@@ -127,7 +127,7 @@ def _sentence(e: Example) -> str:
         if group is None
         else f"group {printable(group, 60)} went past {e.input}"
     )
-    tried = [part.words for part in e.operations if part.words != UNNAMED_OPERATION]
+    tried = [part.words for part in e.operations]
     passed = e.part("passed_by")
     committer = passed.operation.words if isinstance(passed, PassingCommit) else UNNAMED_OPERATION
     by = "" if committer == UNNAMED_OPERATION else f" by {committer}"

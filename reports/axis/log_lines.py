@@ -83,8 +83,10 @@ def read_logs(
 
 def program_lines(
     t: RunTables, file_names: Iterable[str], interval_s: tuple[float, float]
-) -> list[tuple[float, str]]:
-    """Return the lines of programs' logs in an interval, of every level, with their times and without secrets.
+) -> list[tuple[float, float, str]]:
+    """Return the lines of programs' logs in an interval, of every level, without secrets.
+
+    Each has the first and the last time that it can have: a log may have whole seconds only.
 
     Args:
         t: the run
@@ -95,15 +97,22 @@ def program_lines(
     if zero_ms is None:
         return []
     secrets = known_secrets(t.folder, options if isinstance(options, Mapping) else {}, {})
-    found: list[tuple[float, str]] = []
+    found: list[tuple[float, float, str]] = []
     for name in file_names:
+        entries: list[tuple[float, str]] = []
+        whole_seconds = True
         with suppress(OSError), (t.folder / "workers" / name).open("rb") as file:
             for _, line in _lines(file):
-                entry = entry_of(line.decode("utf-8", "replace").rstrip("\r\n"))
-                time_s = entry[0] - zero_ms / 1000 if entry else interval_s[0] - 1
-                if entry and interval_s[0] <= time_s <= interval_s[1]:
-                    text = printable(redact_text(entry[2].strip()), _MOST_TEXT)
-                    found.append((time_s, without_secrets(text, secrets)))
+                if entry := entry_of(line.decode("utf-8", "replace").rstrip("\r\n")):
+                    whole_seconds &= entry[0].is_integer()
+                    time_s = entry[0] - zero_ms / 1000
+                    if interval_s[0] - 1 <= time_s <= interval_s[1]:
+                        entries.append((time_s, entry[2]))
+        width_s = 1.0 if whole_seconds else 0.0
+        for time_s, words in entries:
+            if time_s + width_s >= interval_s[0]:
+                text = printable(redact_text(words.strip()), _MOST_TEXT)
+                found.append((time_s, time_s + width_s, without_secrets(text, secrets)))
     return sorted(found)
 
 

@@ -91,7 +91,9 @@ def _logged(t: RunTables, shown: StoryFinding) -> Iterator[ListedMessage]:
     ]
     if times_ns and files:
         lines = program_lines(t, files, (min(times_ns) / 1e9, max(times_ns) / 1e9 + AFTER_S))
-        yield from (ListedMessage(f"{time_s:,.3f} s", text) for time_s, text in lines[:MOST_LINES])
+        for first_s, last_s, text in lines[:MOST_LINES]:
+            at = f"{first_s:,.3f} s" if first_s == last_s else f"{first_s:,.1f} to {last_s:,.1f} s"
+            yield ListedMessage(at, text)
         if len(lines) > MOST_LINES:
             yield ListedMessage("", f"{number(len(lines) - MOST_LINES)} more lines")
 

@@ -177,7 +177,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
                 "slot": "invoice",
                 "group": "shop",
                 "output_topic": "invoices",
-                "operations": [{}],
+                "operations": [],
                 "records": [
                     {"topic": "invoices", "partition": 2, "offset": 40, "fate": "abort", "marker_offset": 41}
                 ],

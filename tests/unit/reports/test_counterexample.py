@@ -848,6 +848,13 @@ def test_the_lines_of_the_programs_of_a_finding_are_shown_around_it(tmp_path: Pa
     findings = AnomalyFindings(1, [Example.from_json(example)])
     (story,), _ = report_stories(t, load(t), [("reprocessed-input", findings)], (), t.protocol)
     assert [(line.at, line.words) for line in story.log] == [("0.004 s", f"aborts password={REDACTED}")]
+    whole_second = f"{logged_at(0.0)[:19]}Z"
+    (tmp_path / "workers" / "w.log").write_text(f"{whole_second} aborts\n")
+    (story,), _ = report_stories(t, load(t), [("reprocessed-input", findings)], (), t.protocol)
+    first_s = datetime.fromisoformat(whole_second).timestamp() - WALL_MS / 1000
+    assert [(line.at, line.words) for line in story.log] == [
+        (f"{first_s:.1f} to {first_s + 1:.1f} s", "aborts")
+    ]
 
 
 def logged_at(at_s: float) -> str:
