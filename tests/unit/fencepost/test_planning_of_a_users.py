@@ -142,7 +142,7 @@ def test_its_commands_get_the_tag_and_the_client_properties(
 def test_its_commands_get_the_class_path_of_the_clusters_version_of_kafka(tmp_path: Path) -> None:
     text = GROUPED.replace('["true"]', '["true", "-cp", "{kafka_jars}"]')
     kafka = KafkaDistribution("4.4.0", (Path("/cache/a.jar"), Path("/cache/b.jar")))
-    prepared: Any = SimpleNamespace(kafka=kafka, client=None)
+    prepared: Any = SimpleNamespace(kafka=kafka, client=None, preload=None)
     plan = planning.plan_run(OPTIONS, pipeline(tmp_path, text), Schedule(()), tmp_path / "run", prepared)
     command_line = plan.programs["bill"].command_line(process_spec(tmp_path, worker_spec("bill-1", "bill")))
     assert command_line.argv[1:] == ["-cp", "/cache/a.jar:/cache/b.jar"]

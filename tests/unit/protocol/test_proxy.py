@@ -21,7 +21,7 @@ def test_an_error_of_its_own_ends_it(
 
     async def call_back_while_it_runs(spec: ProxySpec) -> None:
         running = asyncio.ensure_future(carry(spec))
-        await asyncio.sleep(0)  # it has come to its first wait
+        await asyncio.wait({running}, timeout=0)  # it has come to its first wait
         asyncio.get_running_loop().call_soon(callback)
         async with asyncio.timeout(20):
             await running
