@@ -3,9 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import fencepost
 from fencepost.api import Result
 
+BILLING = Path(__file__).resolve().parents[2] / "examples" / "billing" / "pipeline.toml"
 JUMPS = """
 [[schedule]]
 fault = "jump-broker-clock@controller"
@@ -28,6 +31,17 @@ start_s = 66
 [[schedule]]
 fault = "slow-fsync@controller"
 start_s = 84
+"""
+CLIENT_JUMPS = """
+[[schedule]]
+fault = "jump-{kind}-clock"
+start_s = 5
+ahead_s = 3600
+
+[[schedule]]
+fault = "jump-{kind}-clock"
+start_s = 20
+ahead_s = -3600
 """
 DISKS = """
 [[schedule]]
@@ -77,6 +91,24 @@ def test_a_correct_pipeline_is_valid_while_the_clocks_of_brokers_are_wrong(tmp_p
     assert "wrote a record with a time" in drift and "s behind the clock" in stopped
     assert "times, each 0.5 s slower" in slow
     assert {"stalled", "stuck-completion"} <= result.verdict["not_checked"].keys()
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("worker", {}),
+        ("worker", {"client": "java"}),
+        ("instance", {"pipeline": str(BILLING)}),
+    ],
+)
+def test_a_correct_pipeline_is_valid_while_the_clock_of_a_client_is_wrong(
+    kind: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    result = run(tmp_path, CLIENT_JUMPS.format(kind=kind), 36, **options)
+    assert result.valid is True, result.explain()
+    ahead, behind = (fault["evidence"] for fault in result.verdict["faults"])
+    assert "s ahead of the clock" in ahead and "s behind the clock" in behind
+    assert "stuck-completion" in result.verdict["not_checked"]
 
 
 def test_a_correct_pipeline_is_valid_while_one_broker_loses_its_disk(tmp_path: Path) -> None:
