@@ -94,7 +94,7 @@ def time_axis(
     """
     notes = Notes()
     named = subjects(examples)
-    from_s, to_s = shown_span(timeline, seconds, faults)
+    from_s, to_s = shown_span(timeline, seconds, faults, findings, phases)
     options = t.settings.get("options")
     secrets = known_secrets(t.folder, options if isinstance(options, Mapping) else {}, {})
     start_ms = t.wall_ms_at_zero
@@ -137,16 +137,25 @@ def _points(series: Series) -> range:
     return range(buckets.start * width_s, buckets.stop * width_s, width_s)
 
 
-def shown_span(timeline: Timeline, series: Series, faults: Sequence[FaultReport]) -> tuple[float, float]:
+def shown_span(
+    timeline: Timeline,
+    series: Series,
+    faults: Sequence[FaultReport],
+    findings: Sequence[ShownFinding] = (),
+    phases: Sequence[RunPhase] = (),
+) -> tuple[float, float]:
     """Return the interval from the begin of the first transaction or fault to the end, in seconds since the run began.
 
-    Before that, the run starts the cluster and the processes.
+    Before that, the run starts the cluster and the processes. A finding may last longer than the last transaction:
+    nothing was committed any more.
     """
+    ended_s = max((phase.end_s for phase in phases), default=0.0)
+    last_s = [min(finding.span[1], ended_s) for finding in findings if finding.span is not None]
     first_ns = pc.min(timeline.transactions["begin_ns"]).as_py()
     first_s = [] if first_ns is None else [max(float(first_ns // 1_000_000_000), 0.0)]
     begin_s = float(series.buckets.start * series.width_s)
     begin_s = min([begin_s, *first_s, *(fault.start_s for fault in faults)])
-    return begin_s, max(series.end_s, begin_s + 1.0)
+    return begin_s, max(series.end_s, begin_s + 1.0, *last_s)
 
 
 def panes(series: Series) -> list[Pane]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from harness.results.example import Example, Operation
+from harness.results.verdict import MOST_S
 from harness.results.wording import integer
 from reports.run_tables import RunTables
 
@@ -62,10 +63,10 @@ def subjects(examples: Iterable[Example]) -> Subjects:
 def spans(t: RunTables, examples: Sequence[Example]) -> list[Span | None]:
     """Return when each example happened: from the begin of its first operation to the end of its last one.
 
-    For an example without times of operations, this is the time of its records in the leaders' logs. Raises
-    `UnreadableInput`.
+    For an example without times of operations, this is the time of its records in the leaders' logs. A finding that is
+    an interval, such as `stalled`, has its times itself. Raises `UnreadableInput`.
     """
-    by_operations = [_of_operations(example) for example in examples]
+    by_operations = [_own_interval(example) or _of_operations(example) for example in examples]
     without = [example for example, span in zip(examples, by_operations, strict=True) if span is None]
     positions = {position for example in without for position in _positions(t, example)}
     times_s = _log_times(t, positions) if positions else {}
@@ -74,6 +75,12 @@ def spans(t: RunTables, examples: Sequence[Example]) -> list[Span | None]:
         own_s = [times_s[position] for position in _positions(t, example) if position in times_s]
         placed.append(span or ((min(own_s), max(own_s)) if own_s else None))
     return placed
+
+
+def _own_interval(example: Example) -> Span | None:
+    times_s = [example.facts.get(name) for name in ("from_s", "to_s")]
+    known_s = [float(at_s) for at_s in times_s if isinstance(at_s, int | float) and 0 <= at_s <= MOST_S]
+    return (min(known_s), max(known_s)) if len(known_s) == len(times_s) else None
 
 
 def _of_operations(example: Example) -> Span | None:

@@ -226,6 +226,14 @@ def test_an_example_is_placed_by_its_operations_or_else_by_the_time_of_its_recor
         {"record": record(6)},
         {"input": {"topic": "purchases", "partition": 0, "offset": 5}},
         {"group": "shop"},
+        {
+            "group": "shop",
+            "input": {"topic": "purchases", "partition": 0, "offset": 5},
+            "from_s": 3.0,
+            "to_s": 8,
+        },
+        {"group": "shop", "from_s": 3.0, "to_s": 1e300},
+        {"group": "shop", "from_s": "3", "to_s": 8},
     ]
     assert spans(RunTables(folder), [Example.from_json(each) for each in examples]) == [
         (1.0, 2.0),
@@ -234,7 +242,20 @@ def test_an_example_is_placed_by_its_operations_or_else_by_the_time_of_its_recor
         None,
         (9.0, 9.0),
         None,
+        (3.0, 8.0),
+        None,
+        None,
     ]
+
+
+def test_the_axis_goes_on_to_the_end_of_a_finding_while_nothing_is_committed(folder: Path) -> None:
+    write_table(folder, "ops", [op(1, 1.0, 9.0)])
+    stall = ShownFinding("stalled", "stalled-1", "the group stalled", (5.0, 232.0), decides=False)
+    assert draw(folder, findings=[stall], phases=[RunPhase("drain", 10.0, 232.5)]).to_s == 232.0
+    assert (
+        draw(folder, findings=[stall], phases=[RunPhase("drain", 10.0, 99.0)]).to_s == 99.0
+    )  # the run had ended
+    assert draw(folder, phases=[RunPhase("drain", 10.0, 232.5)]).to_s < 11
 
 
 def test_findings_have_a_lane_for_each_anomaly(folder: Path) -> None:
