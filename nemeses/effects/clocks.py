@@ -5,11 +5,12 @@ waits and sleeps keep their lengths.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from harness.cluster import Broker
 from harness.common.errors import FaultFailed, WaitTimeout
+from harness.model.pipeline import TopicPartition
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault
 from harness.runner.run_process import RunProcess
 from harness.witness.segments import ReplicaDamage, read_log
@@ -77,19 +78,22 @@ def jump_process_clock(
 ) -> Iterator[None]:
     """Let the clock of a worker jump by the parameter `ahead_s`, and set it back at the end of the `with`.
 
-    The fault acted if, before that, a record with a time of the changed clock is in an output topic. Raises
+    The fault acted if, before that, a record with a time of the changed clock was added to an output topic. Raises
     `FaultFailed`.
     """
     if member.preload is None:
         raise FaultFailed(f"{member.journal} was started without the preloaded library")
     ahead_s = float(planned.parameters["ahead_s"])
+    topics = stage_of(context, member).writes
+    # An earlier fault may have left records with such times.
+    ends = {partition: end for partition, (_, _, end) in context.cluster.log_offsets(topics).items()}
     member.preload.set_clock(ahead_s)
     effect.mark_injected()
     try:
         yield
         effect.add_proof(
             context.wait_for(
-                lambda: _written_with_time(context, stage_of(context, member).writes, ahead_s),
+                lambda: _written_with_time(context, topics, ends, ahead_s),
                 f"a record in an output topic with a time {in_words(ahead_s)}",
                 SEEN_TIMEOUT_S,
                 every_s=0.5,
@@ -102,8 +106,13 @@ def jump_process_clock(
         effect.mark_healed()
 
 
-def _written_with_time(context: FaultContext, topics: Sequence[str], ahead_s: float) -> str:
-    """Describe a record in the log of a leader whose time is near that of a changed clock. "" if there is none."""
+def _written_with_time(
+    context: FaultContext, topics: Sequence[str], ends: Mapping[TopicPartition, int], ahead_s: float
+) -> str:
+    """Describe a record in the log of a leader whose time is near that of a changed clock. "" if there is none.
+
+    Records before `ends` do not count.
+    """
     folders = {broker.id: broker.data_dir for broker in context.cluster.brokers}
     for topic in topics:
         for number, view in context.cluster.describe(topic).items():
@@ -111,7 +120,8 @@ def _written_with_time(context: FaultContext, topics: Sequence[str], ahead_s: fl
                 continue
             for batch in read_log(folders[view.leader] / f"{topic}-{number}", ReplicaDamage()):
                 is_s = batch.max_timestamp_ms / 1000 - time.time()
-                if not batch.control and abs(is_s - ahead_s) < abs(ahead_s) / 2:
+                is_new = batch.base_offset >= ends.get((topic, number), 0)
+                if is_new and not batch.control and abs(is_s - ahead_s) < abs(ahead_s) / 2:
                     return f"the record {topic}/{number} @ {batch.last_offset} has a time {in_words(is_s)}"
     return ""
 

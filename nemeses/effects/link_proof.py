@@ -6,14 +6,13 @@ from harness.runner.nemesis import FaultContext, InjectedFault
 
 GOAL = "link-in-use"
 USED_TIMEOUT_S = 10.0
-"""How much longer an effect lasts if nobody met it before its end. It is longer than two heartbeats."""
+"""How long the heal waits for a process to meet the effect. It is longer than two heartbeats."""
 
 
 def prove_on_links(context: FaultContext, effect: InjectedFault, active: ActiveEffect) -> None:
     """Add to the fault the proof that its effect on links acts. Call it before the heal.
 
-    If nobody has met the effect yet, wait until `USED_TIMEOUT_S` has passed. If nobody meets it by then, the fault says
-    so.
+    Wait up to `USED_TIMEOUT_S` until a process meets the effect. If none does, the fault has an unmet goal.
     """
     try:
         awaited = "the pipeline to meet the effect on the links"

@@ -15,7 +15,7 @@ from harness.testing.fake_cluster import FakeBroker, FakeCluster, fault_context
 from harness.testing.fake_preload import FakePreload
 from nemeses.effects.clocks import in_words
 from nemeses.registry import NEMESES
-from tests.support.broker_data import write_partition
+from tests.support.broker_data import BATCHES, write_partition
 from tests.support.drawn_schedule import draw
 from tests.support.fake_run import fake_run
 from tests.unit.harness.test_schedule import TARGETS
@@ -136,6 +136,21 @@ def test_the_clock_of_a_worker_jumps_and_a_record_in_an_output_proves_it(
                     "a record in an output topic with a time 3,600.0 s"
                     in effect.unmet_goals["time-of-records"]
                 )
+
+
+def test_a_record_from_before_the_jump_proves_nothing(tmp_path: Path) -> None:
+    planned = PlannedFault("jump-worker-clock", Target("worker", "s/s-1"), 0.0, 0.05, {"ahead_s": 3600.0})
+    with fake_run(tmp_path, time_scale=0.001) as run:
+        worker = run.processes.start_worker("s", "s-1")
+        worker.preload = FakePreload()
+        run.processes.await_ready([worker])
+        for broker in run.cluster.brokers:
+            broker.data_dir = tmp_path / str(broker.id)
+        write_partition(run.cluster.brokers[0].data_dir, "out", int(1000 * (time.time() + 3600)))
+        run.cluster.ends[("out", 0)] = (0, BATCHES, BATCHES)
+        with NEMESES["jump-worker-clock"].inject(run.context, planned) as effect:
+            pass
+    assert not effect.acted and "time-of-records" in effect.unmet_goals
 
 
 def test_a_worker_without_the_library_is_an_error_of_the_run(tmp_path: Path) -> None:

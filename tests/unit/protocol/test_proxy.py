@@ -14,7 +14,7 @@ from tests.support.protocol_schemas import small_schemas
 def test_an_error_of_its_own_ends_it(
     controlled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else the connection would be lost, as by a fault, and nobody would know why."""
+    """A lost connection would look like a fault."""
 
     def callback() -> None:
         raise ValueError("a mistake in the proxy")
