@@ -41,8 +41,10 @@ def _first_read(bootstrap: str, group: str) -> int | None:
     None if no member reads anything, or if the members do not get to share the partitions.
     """
     partitions = create_filled_topic(bootstrap, group)
-    owner = hold_last_offset_open(bootstrap, group, partitions, COMMITTED_OFFSET, OPEN_OFFSET)
-    with start_member(bootstrap, group, "first", fetches_committed=False) as first:
+    with (
+        hold_last_offset_open(bootstrap, group, partitions, COMMITTED_OFFSET, OPEN_OFFSET) as owner,
+        start_member(bootstrap, group, "first", fetches_committed=False) as first,
+    ):
         try:
             wait_for(lambda: first.assignments > 0, "the first member to get partitions", TIMEOUT_S)
             with start_member(bootstrap, group, "second", fetches_committed=False) as second:
@@ -55,5 +57,5 @@ def _first_read(bootstrap: str, group: str) -> int | None:
         except WaitTimeout:
             return None
         finally:
-            owner.commit(TIMEOUT_S)
+            owner.commit_transaction()
     return min(read[0] for reader in (first, second) for read in reader.read.values())

@@ -33,14 +33,16 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_a_partition_begins_at_its_stable_offset_after_a_second_rebalance(bootstrap: str) -> None:
     group = "asks"
     partitions = create_filled_topic(bootstrap, group)
-    owner = hold_last_offset_open(bootstrap, group, partitions, COMMITTED_OFFSET, OPEN_OFFSET)
-    with start_member(bootstrap, group, "first", fetches_committed=True) as first:
+    with (
+        hold_last_offset_open(bootstrap, group, partitions, COMMITTED_OFFSET, OPEN_OFFSET) as owner,
+        start_member(bootstrap, group, "first", fetches_committed=True) as first,
+    ):
         wait_for(lambda: first.assignments > 0, "the first member to get partitions", TIMEOUT_S)
         with start_member(bootstrap, group, "second", fetches_committed=True) as second:
             # In its callback the first member waits for the transaction, and the second member waits for the first.
             wait_for(lambda: count_members(bootstrap, group) == 2, "the second member to join", TIMEOUT_S)
             assert not first.read and not second.read
-            owner.commit(TIMEOUT_S)
+            owner.commit_transaction()
             wait_for(
                 have_read_all(first, second, partitions), "every partition to be read to its end", TIMEOUT_S
             )
@@ -62,7 +64,8 @@ def test_a_member_of_each_kind_of_group_begins_at_the_committed_offset(
     bootstrap: str, group: str, kind: GroupSettings
 ) -> None:
     partitions = create_filled_topic(bootstrap, group)
-    hold_last_offset_open(bootstrap, group, partitions, COMMITTED_OFFSET).commit(TIMEOUT_S)
+    with hold_last_offset_open(bootstrap, group, partitions, COMMITTED_OFFSET) as owner:
+        owner.commit_transaction()
     with (
         start_member(bootstrap, group, "first", True, kind) as first,
         start_member(bootstrap, group, "second", True, kind) as second,

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaProducer
+from kafka import TopicPartition as KafkaPartition
+from kafka.structs import OffsetAndMetadata
 
 from harness.clients.interface import (
     DEFAULT_GROUP,
@@ -15,7 +18,6 @@ from harness.clients.interface import (
     GroupSettings,
     PartitionOffset,
     ProducerSettings,
-    TransactionalClient,
 )
 from harness.clients.librdkafka_client import LibrdkafkaClient
 from harness.cluster import ClusterSpec
@@ -106,25 +108,33 @@ def create_filled_topic(bootstrap: str, topic: str) -> list[TopicPartition]:
     return [(topic, 0), (topic, 1)]
 
 
+@contextmanager
 def hold_last_offset_open(
     bootstrap: str, group: str, partitions: Sequence[TopicPartition], *offsets: int
-) -> TransactionalClient:
-    """Commit these offsets for the group in transactions, and leave the transaction of the last one open."""
-    owner = CLIENT.producer(ProducerSettings(bootstrap), f"owner-{group}")
-    owner.init(TIMEOUT_S)
-    unsubscribed_consumer = CLIENT.unsubscribed_consumer(
-        ConsumerSettings(bootstrap, group, "stranger", Isolation.READ_COMMITTED)
+) -> Iterator[KafkaProducer]:
+    """Commit these offsets for the group in transactions, and leave the transaction of the last one open.
+
+    The producer is kafka-python's: librdkafka's send_offsets_to_transaction may never return on a cluster that has just
+    started, and only the members are under test.
+    """
+    owner = KafkaProducer(
+        bootstrap_servers=bootstrap.split(","),
+        transactional_id=f"owner-{group}",
+        max_block_ms=int(1000 * TIMEOUT_S),
     )
-    for offset in offsets:
-        owner.begin()
-        owner.send_offsets(
-            [PartitionOffset(*partition, offset) for partition in partitions],
-            unsubscribed_consumer.membership(),
-            TIMEOUT_S,
-        )
-        if offset != offsets[-1]:
-            owner.commit(TIMEOUT_S)
-    return owner
+    try:
+        owner.init_transactions()
+        for offset in offsets:
+            owner.begin_transaction()
+            owner.send_offsets_to_transaction(
+                {KafkaPartition(*partition): OffsetAndMetadata(offset, "", -1) for partition in partitions},
+                group,
+            )
+            if offset != offsets[-1]:
+                owner.commit_transaction()
+        yield owner
+    finally:
+        owner.close(TIMEOUT_S)
 
 
 def have_read_all(first: Member, second: Member, partitions: Sequence[TopicPartition]) -> Callable[[], bool]:
