@@ -30,7 +30,7 @@ def of_record(t: RunTables, topic: str, partition: int, offset: int) -> list[Tra
     """
     record = record_at(t, topic, partition, offset)
     at = (record["tp"], offset)
-    steps = [*_log_steps(t, at, record, with_transaction=True), *_reads(t, at), *_first_commits_past(t, at)]
+    steps = [*_log_steps(t, at, record, with_transaction=True), *_reads(t, at), *_commits_past(t, at)]
     for related_record in _related(t, at, record):
         steps += _log_steps(
             t, (related_record["tp"], related_record["offset"]), related_record, with_transaction=False
@@ -94,13 +94,17 @@ def _log_steps(t: RunTables, at: LogPosition, record: Row, *, with_transaction: 
     yield from marker_of(t, batch, offset)
     if not with_transaction or batch["marker"] is None:
         return
-    ids = {row["transactional_id"] for row in t.rows("transactions", producer_id=[producer])} - {None}
+    ids = _transactional_ids(t, producer)
     states = _states(t, ids, batch)
     yield from states
     times = [state.time_ns for state in states if state.time_ns is not None]
     if times:
         yield from _offsets(t, producer, min(times), max(times))
         yield from requests_of(t, ids, min(times), max(times))
+
+
+def _transactional_ids(t: RunTables, producer: int) -> set[str]:
+    return {row["transactional_id"] for row in t.rows("transactions", producer_id=[producer])} - {None}
 
 
 def _states(t: RunTables, ids: Collection[str], batch: Row) -> list[TraceStep]:
@@ -129,17 +133,37 @@ def _offsets(t: RunTables, producer: int, begun_ns: int, ended_ns: int) -> Itera
             yield stored_offset(t, row)
 
 
-def _first_commits_past(t: RunTables, at: LogPosition) -> Iterator[TraceStep]:
-    """Yield for each group the first committed offset above an input."""
-    first: dict[str, Row] = {}
-    row: Row
+def _commits_past(t: RunTables, at: LogPosition) -> Iterator[TraceStep]:
+    """Yield for each group the offset commits above an input, up to the first that counts: the aborted ones before it
+    may be why nothing of the input is left. The markers and the changed requests of their transactions are included.
+    """
+    past: dict[str, list[Row]] = {}
     for row in t.rows("offsets", tp=[at[0]]):
         if row["committed"] is not None and row["committed"] > at[1]:
-            before = first.get(row["group"])
-            if before is None or row["log_offset"] < before["log_offset"]:
-                first[row["group"]] = row
-    for row in first.values():
-        yield stored_offset(t, row)
+            past.setdefault(row["group"], []).append(row)
+    for rows in past.values():
+        rows.sort(key=lambda row: row["log_offset"])
+        batches = batches_of(t, [(row["log_tp"], row["log_offset"]) for row in rows])
+        deciding = [batches.get((row["log_tp"], row["log_offset"])) for row in rows]
+        counts = [
+            batch is None or not batch["transactional"] or batch["marker"] == "commit" for batch in deciding
+        ]
+        first = counts.index(True) if True in counts else len(rows) - 1
+        for row, batch in list(zip(rows, deciding, strict=True))[: first + 1][-MOST_OTHERS:]:
+            yield stored_offset(t, row)
+            if batch is not None and batch["transactional"]:
+                yield from _transaction_of_offsets(t, row, batch)
+
+
+def _transaction_of_offsets(t: RunTables, row: Row, batch: Row) -> Iterator[TraceStep]:
+    """Yield the marker, the states and the requests of the transaction of an offset commit."""
+    yield from marker_of(t, batch, row["log_offset"])
+    ids = _transactional_ids(t, batch["producer_id"])
+    if batch["marker"] is not None:
+        yield from _states(t, ids, batch)
+    times = [at for at in (t.at_ns(row["timestamp_ms"]), t.at_ns(batch["marker_ms"])) if at is not None]
+    if times:
+        yield from requests_of(t, ids, min(times), max(times))
 
 
 def _reads(t: RunTables, at: LogPosition) -> Iterator[TraceStep]:

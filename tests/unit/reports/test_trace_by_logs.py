@@ -69,6 +69,28 @@ def test_an_input_is_traced_with_its_outputs_and_the_commit_that_passed_it(tmp_p
     assert "log of x/0: offset 0 is written by producer 1 epoch 0, and holds held 0" in words
 
 
+def test_an_input_is_traced_with_the_aborted_commits_before_the_one_that_counts(tmp_path: Path) -> None:
+    history = History()
+    history.feed(3)
+    history.transact(0, 1, outcome="fail", transactional_id="id-1")
+    history.transact(1, transactional_id="id-1")
+    history.transact(2, transactional_id="id-1")
+    words = described(of_record(tables(tmp_path, history), "a", 0, 0))
+    of_offsets = [word for word in words if word.startswith(("group g", "log of __consumer_offsets/0"))]
+    stored_offset = "group g: offset 2 of a/0 is stored, in a transaction"
+    marker = "{} marker at {}, above offset {}, by coordinator epoch 0"
+    assert of_offsets == [
+        stored_offset,
+        "log of __consumer_offsets/0: " + marker.format("abort", 1, 0),
+        stored_offset,
+        "log of __consumer_offsets/0: " + marker.format("commit", 3, 2),
+    ]
+    assert {
+        "coordinator of id-1: PrepareAbort [x/0, __consumer_offsets/0], producer 1 epoch 0",
+        STATES[1],
+    } <= set(words)
+
+
 def test_the_transaction_of_a_record_is_the_one_that_its_marker_ended(tmp_path: Path) -> None:
     history = History()
     history.feed(2)
