@@ -182,7 +182,7 @@ def perform_run(
     plan = stored_plan(options, run_plan, schedule, command, started, clock)
     plan.save(folder / store.PLAN)
     stack.enter_context(store.lock_run(folder))
-    run_log = RunLog(progress, clock)
+    run_log = RunLog(progress, clock, ClientChoice.of(options.client).notes)
     if is_drawn(options.nemesis) and not schedule.planned_faults and not options.defect:
         nemeses = registry.nemeses().values()
         run_log.unmet_goals["faults"] = schedules.no_fault_fits_message(nemeses, options.time_limit_s)

@@ -21,7 +21,7 @@ class SlowCall:
     journal: str
     call: str
     since_s: float  # since the start of the run
-    responder_clause: str  # who should answer, as the end of a sentence; empty: not known
+    clauses: str  # the end of the sentence: who should answer, what is known of the client; may be empty
     until_s: float | None = None  # when the call returned or the worker ended; None: the call still waits
 
     def reason(self, now_s: float, suffix: str = "") -> Reason:
@@ -31,7 +31,7 @@ class SlowCall:
             wait = f"has waited in {self.call} for {now_s - self.since_s:.0f} s{suffix}"
         else:
             wait = f"waited in {self.call} for {self.until_s - self.since_s:.0f} s"
-        return Reason(ReasonCode.STALLED, f"{worker} {wait}{self.responder_clause}", self.journal)
+        return Reason(ReasonCode.STALLED, f"{worker} {wait}{self.clauses}", self.journal)
 
 
 @dataclass
@@ -40,6 +40,7 @@ class RunLog:
 
     progress: Progress
     clock: RunClock
+    client_notes: str = ""  # what is known of the version of the client that the user chose
     phases: list[RunPhase] = field(default_factory=list)
     evidence_problems: list[Reason] = field(default_factory=list)
     unmet_goals: dict[str, str] = field(default_factory=dict)

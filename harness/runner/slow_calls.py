@@ -31,7 +31,7 @@ def update_slow_calls(context: FaultContext, run_log: RunLog) -> None:
         )
         if since_ns and not known and process.role is Role.WORKER and process.alive:
             slow_call = SlowCall(
-                process.journal, process.status.slow_call, since_ns / 1e9, _responder_clause(process, context)
+                process.journal, process.status.slow_call, since_ns / 1e9, _clauses(process, context, run_log)
             )
             run_log.slow_calls.append(slow_call)
             run_log.progress.say(slow_call.reason(now_s).text)
@@ -52,14 +52,17 @@ def explain_kill(process: RunProcess, context: FaultContext, run_log: RunLog) ->
         return Reason(ReasonCode.DID_NOT_END, message, process.journal)
     (slow_call,) = slow_calls
     run_log.slow_calls.remove(slow_call)
-    slow_call.responder_clause = _responder_clause(process, context)  # the coordinator may have changed
+    slow_call.clauses = _clauses(process, context, run_log)  # the coordinator may have changed
     return slow_call.reason(run_log.now_s(), ", and was killed")
 
 
-def _responder_clause(process: RunProcess, context: FaultContext) -> str:
-    """Return the end of a sentence that names the broker that should answer the worker's current call."""
+def _clauses(process: RunProcess, context: FaultContext, run_log: RunLog) -> str:
+    """Return the end of a sentence: the broker that should answer the worker's current call, and what is known of the
+    client.
+    """
     stage = next((stage for stage in context.stages if stage.name == process.stage), None)
-    return _coordinator(process, stage, context) if stage else ""
+    coordinator = _coordinator(process, stage, context) if stage else ""
+    return coordinator + (f"; known of this client: {run_log.client_notes}" if run_log.client_notes else "")
 
 
 def _coordinator(process: RunProcess, stage: StageSpec, context: FaultContext) -> str:

@@ -33,6 +33,11 @@ class ClientChoice:
         """The pinned version. None: the option has no version. Raises `UsageError` if no lock file pins the version."""
         return None if self.version is None else client_version(self.name, self.version)
 
+    @property
+    def notes(self) -> str:
+        """What is known of the pinned version. Empty: nothing, or the option has no version."""
+        return self.pinned.notes if self.pinned is not None else ""
+
 
 @dataclass(frozen=True)
 class ClientKind:

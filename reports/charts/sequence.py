@@ -42,6 +42,18 @@ def sequence(ident: str, width: int, diagram: Diagram) -> Markup | None:
     return drawing.markup(bottom + 4)
 
 
+def legend(diagram: Diagram) -> str:
+    """Return what the colours and numbers of the drawing mean: those that it has."""
+    kinds = {message.kind for message in diagram.messages}
+    meanings = {
+        "Red: what a correct run does not have.": any(message.bad for message in diagram.messages),
+        "Orange: faults.": bool(kinds & {Kind.FAULT, Kind.HEAL}),
+        "Dashed, purple: requests on which a rule acted, and their retries.": Kind.REQUEST in kinds,
+        "The number of a request is its correlation id.": bool(kinds & {Kind.REQUEST, Kind.COMMIT}),
+    }
+    return " ".join(meaning for meaning, shown in meanings.items() if shown)
+
+
 def _draw(drawing: Drawing, message: Message, lifelines: dict[str, float], y: float, width: int) -> None:
     kind = f"{message.kind.value} {_KINDS.get(message.kind, '')}".strip()
     if message.kind in (Kind.MARKER, Kind.STATE) and "bort" in message.text:

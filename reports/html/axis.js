@@ -668,6 +668,7 @@
     const record = /^[^/@]+\/\d{1,9}@\d{1,18}$/.test(query);
     const quoted = /^[\w@%+=:,./-]+$/.test(query) ? query : `'${query.replace(/'/g, "'\\''")}'`;
     byId("trace-line").hidden = !store || query.startsWith("-");
+    byId("trace-of-id").hidden = record;
     byId("trace-command").textContent = `fencepost trace ${store} ${record ? "--record" : "--id"} ${quoted}`;
   }
 

@@ -11,7 +11,7 @@ from harness.record.protocol_journal import ProtocolJournal
 from harness.results.verdict import AnomalyFindings, FaultReport
 from harness.results.wording import join_words, number, printable
 from reports.axis.log_lines import program_lines
-from reports.charts.sequence import sequence
+from reports.charts.sequence import legend, sequence
 from reports.counterexample.diagram import EVERYBODY, Message
 from reports.counterexample.story import MOST_EXAMPLES, Story, StoryFinding, tell
 from reports.findings_text import example_sentences
@@ -44,6 +44,7 @@ class ReportStory:
     counted: str
     ident: str  # the anchor of the finding that is drawn
     drawing: Markup | None
+    legend: str  # what the colours of the drawing mean
     messages: Sequence[ListedMessage]
     left_out: int
     log: Sequence[ListedMessage] = ()
@@ -76,6 +77,7 @@ def _report_story(
         _counted(story, anomalies),
         f"{ident_of(shown.anomaly)}-{shown.number}",
         sequence(f"story-{n}", WIDTHS[0], story.diagram),
+        legend(story.diagram),
         list(_listed(story.diagram.messages)),
         story.diagram.left_out,
         list(_logged(t, shown)),

@@ -138,6 +138,7 @@ def _commits_past(t: RunTables, at: LogPosition) -> Iterator[TraceStep]:
     may be why nothing of the input is left. The markers and the changed requests of their transactions are included.
     """
     past: dict[str, list[Row]] = {}
+    row: Row
     for row in t.rows("offsets", tp=[at[0]]):
         if row["committed"] is not None and row["committed"] > at[1]:
             past.setdefault(row["group"], []).append(row)

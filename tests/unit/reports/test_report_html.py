@@ -329,6 +329,14 @@ def test_an_invalid_run_that_lacks_evidence_is_not_called_unknown(tmp_path: Path
         assert "More about the reasons: fencepost explain incomplete-evidence" in text
 
 
+def test_an_unknown_run_names_its_faults_on_the_first_screen(tmp_path: Path) -> None:
+    fault = FaultReport("kill-broker", "broker 1", 3.25, 4.0, True, "ended", "broker 1 was killed")
+    for valid, is_shown in ((Validity.UNKNOWN, True), (Validity.VALID, False)):
+        page = draw(tmp_path, make_verdict(valid, faults=[fault]))
+        header = Page(page[: page.index("</header>")]).text
+        assert ("Faults: kill-broker at 3.2" in header) is is_shown
+
+
 def test_a_goal_that_was_not_exercised_has_no_advice_besides_its_reason(tmp_path: Path) -> None:
     verdict = make_verdict(Validity.VALID, not_exercised={"pause-instance": "needs a custom pipeline"})
     text = Page(draw(tmp_path, verdict)).text
@@ -461,7 +469,7 @@ def story(**facts: object) -> ReportStory:
         "counted": "",
         "ident": "x",
     }
-    return ReportStory(**{**defaults, "drawing": None, "messages": (), "left_out": 0, **facts})
+    return ReportStory(**{**defaults, "drawing": None, "legend": "", "messages": (), "left_out": 0, **facts})
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import re
 
-from reports.charts.sequence import sequence
+from reports.charts.sequence import legend, sequence
 from reports.counterexample.diagram import EVERYBODY, Diagram, Kind, Message, Participant, Rank
 
 
@@ -48,3 +48,13 @@ def test_a_long_name_is_broken_into_lines() -> None:
     drawn = str(sequence("s", 900, Diagram(participants, messages)))
     names = re.findall(r'class="participant"[^>]*>([^<]*)<', drawn)
     assert max(map(len, names)) <= 13 and "…" in names
+
+
+def test_the_legend_has_only_the_colours_that_are_drawn() -> None:
+    begin = Message(1, "w", "w", "begins", Kind.BEGIN)
+    assert legend(diagram(begin)) == ""
+    fault = Message(2, EVERYBODY, EVERYBODY, "broker 1 was killed", Kind.FAULT)
+    assert legend(diagram(begin, fault)) == "Orange: faults."
+    request = Message(3, "w", "coordinator of an id", "EndTxn(commit) 7", Kind.REQUEST, bad=True)
+    words = legend(diagram(begin, request))
+    assert words.startswith("Red: ") and "purple" in words and "Orange" not in words
