@@ -8,21 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
-from harness.cluster import Ability
-from harness.model.vocabulary import Premise
 from harness.runner.nemesis import (
     DrawnFault,
     FaultContext,
     FaultTargets,
     InjectedFault,
-    Nemesis,
     NotForThisPipeline,
     PlannedFault,
     Target,
 )
-from harness.runner.occupied import uses_workers
 from nemeses.aiming.targets import choose, worker_in_role
-from nemeses.effects.clocks import JUMPS_S, jump_process_clock
+from nemeses.effects.clocks import jump_of_process_clock, jump_process_clock
 
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
@@ -43,18 +39,4 @@ def jump_worker_clock(context: FaultContext, planned: PlannedFault) -> Iterator[
         yield effect
 
 
-NEMESIS = Nemesis(
-    name="jump-worker-clock",
-    summary="the wall clock of a worker jumps an hour ahead or behind",
-    past_tense="had a clock that jumped",
-    proves="a record with a time of the changed clock is in an output topic",
-    needs=frozenset({Ability.CLOCKS, Ability.SEGMENTS}),
-    broken_premises=frozenset({Premise.ONE_CLOCK}),
-    occupies=uses_workers,
-    hold_s=8.0,
-    recovery_s=4.0,
-    draw=draw,
-    parameters={"ahead_s": JUMPS_S},
-    inject=jump_worker_clock,
-    by_default=False,
-)
+NEMESIS = jump_of_process_clock("jump-worker-clock", "a worker", draw, jump_worker_clock)

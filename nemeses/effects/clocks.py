@@ -5,13 +5,23 @@ waits and sleeps keep their lengths.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from random import Random
 
-from harness.cluster import Broker
+from harness.cluster import Ability, Broker
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.model.pipeline import TopicPartition
-from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault
+from harness.model.vocabulary import Premise
+from harness.runner.nemesis import (
+    DrawnFault,
+    FaultContext,
+    FaultTargets,
+    InjectedFault,
+    Nemesis,
+    PlannedFault,
+)
+from harness.runner.occupied import uses_workers
 from harness.runner.run_process import RunProcess
 from harness.witness.segments import ReplicaDamage, read_log
 from nemeses.aiming.in_transaction import stage_of
@@ -104,6 +114,30 @@ def jump_process_clock(
     finally:
         member.preload.set_clock()
         effect.mark_healed()
+
+
+def jump_of_process_clock(
+    name: str,
+    whose: str,
+    draw: Callable[[Random, FaultTargets], DrawnFault],
+    inject: Callable[[FaultContext, PlannedFault], AbstractContextManager[InjectedFault]],
+) -> Nemesis:
+    """Return the fault of this name, whose `inject` uses `jump_process_clock`. `whose`: "a worker"."""
+    return Nemesis(
+        name=name,
+        summary=f"the wall clock of {whose} jumps an hour ahead or behind",
+        past_tense="had a clock that jumped",
+        proves="a record with a time of the changed clock is in an output topic",
+        needs=frozenset({Ability.CLOCKS, Ability.SEGMENTS}),
+        broken_premises=frozenset({Premise.ONE_CLOCK}),
+        occupies=uses_workers,
+        hold_s=8.0,
+        recovery_s=4.0,
+        draw=draw,
+        parameters={"ahead_s": JUMPS_S},
+        inject=inject,
+        by_default=False,
+    )
 
 
 def _written_with_time(
