@@ -323,6 +323,9 @@ class _Maker:
             )
             if is_decision or by_retry:
                 text = f"{state}, producer {row['producer_id']} epoch {row['epoch']}"
+                before = (row["producer_id"], (row["epoch"] or 0) - 1)
+                if state == "PrepareCommit" and attempt.producer == before:
+                    text += " (one more, KIP-890)"  # so the records have another epoch than the decision
                 yield self._message(at_ns, coordinator, coordinator, text, Kind.STATE)
         killed = any(
             is_process(worker, attempt.process) and attempt.lasts_at(at_ns)

@@ -119,7 +119,7 @@ def _files(run: _Run, cleaning: Cleaning, describe: Describe, defaults: Mapping[
     parts = _readme_parts(
         run, cleaning, verdict, tomllib.loads(plan), ["README.md", *texts], notes, program.inputs
     )
-    parts = replace(parts, defaults=defaults)
+    parts = replace(parts, defaults=defaults, binaries=program.binaries)
     return _Files({"README.md": readme(parts), **texts}, notes)
 
 
@@ -201,6 +201,7 @@ def _readme_parts(
         settings_needed=[*secrets, *_cluster_settings(run)],
         notes=[*notes],
         files=files,
+        binaries=(),
         subject=cleaning.text(f"{_SUBJECTS[subject.option]} {subject.name}") if subject else "",
         steps=list(step_lines([_cleaned_step(step, cleaning) for step in steps])),
         broker_log=broker_log,

@@ -35,6 +35,7 @@ class ProgramFiles:
     files: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     inputs: list[Path] = field(default_factory=list)  # files with contents of records
+    binaries: list[str] = field(default_factory=list)  # the programs of stages that must be built
     plan_name: str = "pipeline.toml"  # the name of the pipeline file in the reproducer
 
 
@@ -153,13 +154,16 @@ def _add_functions(document: dict[str, Any], folder: Path, cleaning: Cleaning, p
 def _note_other_files(document: Mapping[str, Any], folder: Path, program: ProgramFiles) -> None:
     """Note the files in commands that are no sources, such as binaries and configurations."""
     for stage in document.get("stage", ()):
-        for word in stage.get("command", ()) if isinstance(stage, Mapping) else ():
+        for number, word in enumerate(stage.get("command", ()) if isinstance(stage, Mapping) else ()):
             path = folder / str(stage.get("cwd", "")) / str(word)
             if not path.is_file() or not _is_inside(folder, str(path)):
                 continue
-            if path.resolve().relative_to(folder.resolve()).as_posix() not in program.files:
+            within = path.resolve().relative_to(folder.resolve()).as_posix()
+            if within not in program.files:
                 note = f"`{path.name}` is left out: it is not the source of a program. Build it, or write it."
                 program.notes += [] if note in program.notes else [note]
+            if within not in program.files and number == 0 and within not in program.binaries:
+                program.binaries.append(within)
 
 
 def _cleaned_document(

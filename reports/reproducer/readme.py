@@ -25,13 +25,13 @@ _OPTIONS_SHOWN = (
 REPOSITORY = "https://github.com/fencepost/fencepost"
 _OF_WORKLOADS = frozenset({"client", "workers", "txn-size"})
 DIRTY = "-dirty"
-_BUILD = (
-    ("package.json", "npm install"),
-    ("go.mod", "go build"),
-    ("Cargo.toml", "cargo build"),
-    ("requirements.txt", ".venv/bin/pip install -r requirements.txt"),
-)
-"""By file: the command that gets the libraries of a program."""
+_BUILD = {
+    "package.json": ("npm install", "Node.js with npm"),
+    "go.mod": ("go build", "Go"),
+    "Cargo.toml": ("cargo build", "Rust with cargo"),
+    "requirements.txt": (".venv/bin/pip install -r requirements.txt", ""),
+}
+"""By file: the command that gets the libraries of a program, and what the reader needs for it besides Python."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class ReadmeParts:
     settings_needed: Sequence[str]  # for `fencepost replay --set`, such as `broker.ssl.key.password`
     notes: Sequence[str]
     files: Sequence[str]
+    binaries: Sequence[str]  # the programs of stages that must be built
     subject: str  # of the trace
     steps: Sequence[str]
     broker_log: Sequence[str]
@@ -117,13 +118,22 @@ def _seen(parts: ReadmeParts) -> Iterator[str]:
 def _run_it(parts: ReadmeParts) -> Iterator[str]:
     yield "## Run it"
     yield ""
-    yield "You need Linux and Python 3.11 to 3.14. Fencepost fetches Kafka, and Java if it is missing."
+    needs = [
+        "Linux",
+        "Python 3.11 to 3.14",
+        *(tool for file, (_, tool) in _BUILD.items() if tool and file in parts.files),
+    ]
+    yield f"You need {join_words(needs, 8)}. Fencepost fetches Kafka, and Java if it is missing."
     yield "Run this in the folder of this file:"
     yield ""
     yield "```sh"
     yield "python3 -m venv .venv"
     yield f".venv/bin/pip install {' '.join(map(shlex.quote, _packages(parts)))}"
-    yield from (command for file, command in _BUILD if file in parts.files)
+    for file, (command, _) in _BUILD.items():
+        if file == "go.mod" and file in parts.files and parts.binaries:
+            yield from (f"go build -o {shlex.quote(binary)} ." for binary in parts.binaries)
+        elif file in parts.files:
+            yield command
     sets = "".join(f" --set {name}=VALUE" for name in parts.settings_needed)
     yield f".venv/bin/fencepost replay .{sets}"
     yield "```"

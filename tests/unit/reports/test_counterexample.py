@@ -119,6 +119,21 @@ def test_the_messages_of_two_transactions_are_in_order_of_time(tmp_path: Path) -
     assert story.cause.sentences == ["The cause is not known: no fault came before it."]
 
 
+def test_an_epoch_that_a_commit_has_raised_is_explained(tmp_path: Path) -> None:
+    history, example = twice()
+    raised = {"PrepareCommit", "CompleteCommit"}  # transaction.version 2
+    history.alter(
+        "transactions",
+        lambda row: row | {"epoch": 1} if row["producer_id"] == 2 and row["state"] in raised else row,
+    )
+    (story,) = told(tmp_path, history, example)
+    states = [text for text in messages(story) if "PrepareCommit" in text]
+    assert states == [
+        "coordinator of id-1: PrepareCommit, producer 1 epoch 0",
+        "coordinator of id-2: PrepareCommit, producer 2 epoch 1 (one more, KIP-890)",
+    ]
+
+
 def test_a_partition_that_moves_is_shown(tmp_path: Path) -> None:
     history, example = twice()
     history.assign("v")

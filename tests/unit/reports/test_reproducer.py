@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import tomli_w
 from markupsafe import escape
 
 from checkers.registry import checker_of
@@ -22,7 +23,14 @@ from reports.run_tables import RunTables
 from reports.trace.by_logs import of_fault, of_record
 from reports.trace.step import step_lines
 from tests.support.histories import WALL_MS
-from tests.support.reproduced_run import CONTENTS, PRIVATE, SECRETS, ReproducedRun, reproduced_run
+from tests.support.reproduced_run import (
+    CONTENTS,
+    PRIVATE,
+    SECRETS,
+    ReproducedRun,
+    pipeline_document,
+    reproduced_run,
+)
 
 
 def describe(anomaly: str, example: Example) -> str:
@@ -128,6 +136,16 @@ def test_the_readme_has_the_smallest_finding_and_how_to_run_it(run: ReproducedRu
         assert f"| {row} |\n" in text
     assert "This is the trace of the record a/0@0." in text
     assert "offset 0 is written by producer 1 epoch 0, and holds #" in text
+
+
+def test_a_program_in_go_is_built_under_the_name_that_its_command_has(run: ReproducedRun) -> None:
+    document = pipeline_document(run.project)
+    document["stage"][0]["command"] = ["./billing", "{bootstrap}"]
+    (run.project / "pipeline.toml").write_text(tomli_w.dumps(document))
+    (run.project / "go.mod").write_text("module example.org/bill\n\ngo 1.26\n")
+    text = (make(run) / "README.md").read_text()
+    assert "You need Linux, Python 3.11 to 3.14, Node.js with npm and Go." in text
+    assert "\ngo build -o billing .\n" in text
 
 
 @pytest.mark.parametrize(("commit", "changed"), [("4" * 40, False), (f"{'4' * 40}-dirty", True)])
