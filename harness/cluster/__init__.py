@@ -57,7 +57,7 @@ CONTAINER_ABILITIES: frozenset[Need] = frozenset({Ability.PACKETS, Ability.DISCO
 PROCESS_ABILITIES = ALL_ABILITIES - CONTAINER_ABILITIES
 """The abilities of a cluster whose brokers are processes of this machine."""
 MACHINE_ABILITIES: frozenset[Need] = frozenset(
-    {Ability.OPERATE, Ability.UPGRADE, Ability.CLOCKS, Ability.DISKS, Ability.FILES}
+    {Ability.UPGRADE, Ability.CLOCKS, Ability.DISKS, Ability.FILES}
 )
 """Abilities for which the brokers must be processes of this machine."""
 IMAGE_ABILITIES = ALL_ABILITIES - (EFFECTS - CONTAINER_EFFECTS) - MACHINE_ABILITIES
