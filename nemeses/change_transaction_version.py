@@ -21,10 +21,11 @@ from harness.runner.nemesis import (
     Nemesis,
     NoTarget,
     PlannedFault,
+    Resource,
     Target,
     TargetMissing,
 )
-from harness.runner.occupied import uses_brokers
+from harness.runner.occupied import uses_also, uses_brokers
 from nemeses.aiming.targets import choose
 
 FEATURE = "transaction.version"
@@ -97,7 +98,7 @@ NEMESIS = Nemesis(
     past_tense="was changed",
     proves="every broker answers the new level",
     needs=frozenset({Ability.OPERATE}),
-    occupies=uses_brokers,
+    occupies=uses_also(Resource.FEATURES, uses_brokers),
     hold_s=12.0,
     recovery_s=5.0,
     draw=_draw,

@@ -8,10 +8,11 @@ from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
 from harness.model.vocabulary import Premise
-from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
+from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault, Resource
+from harness.runner.occupied import uses_also
 from nemeses.aiming.roles import ROLES, uses_brokers_in_role
 from nemeses.aiming.targets import any_leader
-from nemeses.effects.clocks import change_broker_clock
+from nemeses.effects.clocks import RATES, change_broker_clock
 
 
 def drift_broker_clock(context: FaultContext, planned: PlannedFault) -> AbstractContextManager[InjectedFault]:
@@ -26,11 +27,12 @@ NEMESIS = Nemesis(
     proves="the broker wrote a record with a time of the changed clock",
     needs=frozenset({Ability.CLOCKS}),
     broken_premises=frozenset({Premise.ONE_CLOCK}),
-    occupies=uses_brokers_in_role,
+    occupies=uses_also(Resource.CLOCKS, uses_brokers_in_role),
     hold_s=10.0,
     recovery_s=6.0,
     draw=any_leader,
     parameters={"rate": (0.9, 1.1)},
+    limits={"rate": RATES},
     roles=ROLES,
     inject=drift_broker_clock,
     by_default=False,

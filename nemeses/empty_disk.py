@@ -35,6 +35,7 @@ NEMESIS = Nemesis(
     draw=any_leader,
     roles=ONE_BROKER,
     least_brokers=FAILOVER_BROKERS,
+    least_replicas=2,
     inject=empty_disk,
     by_default=False,
 )

@@ -17,7 +17,12 @@ from nemeses.effects.disks import end_by_disk
 
 def fail_fsync(context: FaultContext, planned: PlannedFault) -> AbstractContextManager[InjectedFault]:
     """Let fsync fail. The fault acted if the broker ended because of it, and another broker took over its role."""
-    return end_by_disk(context, planned, lambda preload: preload.fail_syncs(), "EIO")
+    return end_by_disk(
+        *(context, planned),
+        lambda preload, failing: preload.fail_syncs(failing),
+        lambda preload: preload.failed_syncs,
+        "EIO",
+    )
 
 
 NEMESIS = Nemesis(

@@ -16,7 +16,12 @@ from nemeses.effects.disks import end_by_disk
 
 def fill_disk(context: FaultContext, planned: PlannedFault) -> AbstractContextManager[InjectedFault]:
     """Let writes fail. The fault acted if the broker ended because of them, and another broker took over its role."""
-    return end_by_disk(context, planned, lambda preload: preload.fill_disk(), "ENOSPC")
+    return end_by_disk(
+        *(context, planned),
+        lambda preload, failing: preload.fail_writes(failing),
+        lambda preload: preload.failed_writes,
+        "ENOSPC",
+    )
 
 
 NEMESIS = Nemesis(

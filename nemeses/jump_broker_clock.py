@@ -10,11 +10,12 @@ from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
 from harness.model.vocabulary import Premise
-from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
+from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault, Resource
+from harness.runner.occupied import uses_also
 from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.aiming.roles import ROLES, uses_brokers_in_role
 from nemeses.aiming.targets import any_leader
-from nemeses.effects.clocks import JUMPS_S, change_broker_clock
+from nemeses.effects.clocks import AHEAD_S, JUMPS_S, change_broker_clock
 
 
 def jump_broker_clock(context: FaultContext, planned: PlannedFault) -> AbstractContextManager[InjectedFault]:
@@ -29,11 +30,12 @@ NEMESIS = Nemesis(
     proves="the broker wrote a record with a time of the changed clock",
     needs=frozenset({Ability.CLOCKS, Ability.KILL}),
     broken_premises=frozenset({Premise.ONE_CLOCK}),
-    occupies=uses_brokers_in_role,
+    occupies=uses_also(Resource.CLOCKS, uses_brokers_in_role),
     hold_s=10.0,
     recovery_s=10.0,
     draw=any_leader,
     parameters={"ahead_s": JUMPS_S},
+    limits={"ahead_s": AHEAD_S},
     roles=ROLES,
     least_brokers=FAILOVER_BROKERS,
     inject=jump_broker_clock,

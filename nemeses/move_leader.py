@@ -18,9 +18,10 @@ from harness.runner.nemesis import (
     InjectedFault,
     Nemesis,
     PlannedFault,
+    Resource,
     TargetMissing,
 )
-from harness.runner.occupied import uses_brokers
+from harness.runner.occupied import uses_also, uses_brokers
 from nemeses.aiming.roles import ROLES
 from nemeses.aiming.targets import any_leader, choose, partition_of_role
 from nemeses.effects.brokers import inject_on_role
@@ -88,7 +89,7 @@ NEMESIS = Nemesis(
     past_tense="handed over its leadership",
     proves="another broker has the role, and no broker ended",
     needs=frozenset({Ability.OPERATE}),
-    occupies=uses_brokers,
+    occupies=uses_also(Resource.PLACEMENT, uses_brokers),
     hold_s=5.0,
     recovery_s=5.0,
     draw=_draw,

@@ -17,9 +17,10 @@ from harness.runner.nemesis import (
     InjectedFault,
     Nemesis,
     PlannedFault,
+    Resource,
     TargetMissing,
 )
-from harness.runner.occupied import uses_brokers
+from harness.runner.occupied import uses_also, uses_brokers
 from nemeses.aiming.roles import TOPIC, TOPIC_ROLE
 from nemeses.aiming.targets import any_topic
 from nemeses.effects.brokers import IN_SYNC_TIMEOUT_S
@@ -74,7 +75,7 @@ NEMESIS = Nemesis(
     past_tense="was moved to other brokers",
     proves="the controller shows other replicas and leaders, all in sync",
     needs=frozenset({Ability.OPERATE}),
-    occupies=uses_brokers,
+    occupies=uses_also(Resource.PLACEMENT, uses_brokers),
     hold_s=8.0,
     recovery_s=8.0,
     draw=any_topic,

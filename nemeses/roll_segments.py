@@ -7,10 +7,10 @@ compacts the old segments of a compacted topic, such as `__consumer_offsets`, at
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from harness.cluster import Ability, Cluster
-from harness.common.errors import WaitTimeout
+from harness.common.errors import EnvironmentFailure, WaitTimeout
 from harness.runner.nemesis import (
     FaultContext,
     InjectedFault,
@@ -35,25 +35,37 @@ def roll_segments(context: FaultContext, planned: PlannedFault) -> Iterator[Inje
         raise TargetMissing(f"there is no topic {topic}")
     effect = InjectedFault(target=f"topic {topic}", details={"topic": topic})
 
-    def count() -> int:
-        return sum(broker.segments(partition) for broker in cluster.brokers for partition in partitions)
+    def count() -> dict[int, int]:
+        counts = {}
+        for broker in cluster.brokers:
+            # Another fault may stop it, and then the files in a container cannot be counted.
+            with suppress(EnvironmentFailure):
+                if broker.running:
+                    counts[broker.id] = sum(map(broker.segments, partitions))
+        return counts
 
-    files, compactions = count(), _compactions(cluster, topic)
+    def new_segments() -> str | None:
+        after = count()
+        rolled = (id_ for id_, files in before_it.items() if after.get(id_, 0) > files)
+        first = next(rolled, None)
+        if first is None:
+            return None
+        return f"broker {first} had {before_it[first]} segment files of {topic}, and then {after[first]}"
+
+    before_it, compactions = count(), _compactions(cluster, topic)
     effect.mark_injected()
     before = cluster.alter_topic(topic, SETTINGS)
     try:
         try:
-            context.wait_for(
-                lambda: count() > files, f"a new segment of {topic}", ROLL_TIMEOUT_S, every_s=0.5
+            effect.add_proof(
+                context.wait_for(new_segments, f"a new segment of {topic}", ROLL_TIMEOUT_S, every_s=0.5)
             )
         except WaitTimeout as error:
             effect.unmet_goals["rolled"] = str(error)
-        else:
-            effect.add_proof(f"the replicas of {topic} had {files} segment files, and began new ones")
         yield effect
     finally:
         cluster.alter_topic(topic, before)
-    effect.proof.append(f"{count()} at the heal")
+    effect.proof.append(f"{sum(count().values())} on all brokers at the heal")
     if compacted := _compactions(cluster, topic) - compactions:
         effect.proof.append(f"the log cleaners compacted its replicas {compacted} times")
 

@@ -23,10 +23,11 @@ from harness.runner.nemesis import (
     Nemesis,
     NoTarget,
     PlannedFault,
+    Resource,
     RoleChoice,
     Target,
 )
-from harness.runner.occupied import uses_brokers
+from harness.runner.occupied import uses_also, uses_brokers
 from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.effects.brokers import restart
 
@@ -136,7 +137,7 @@ NEMESIS = Nemesis(
     past_tense="was upgraded in turn",
     proves="every broker logs the new version, and features have new levels, unless the brokers go back",
     needs=frozenset({Ability.KILL, Ability.UPGRADE}),
-    occupies=uses_brokers,
+    occupies=uses_also(Resource.FEATURES, uses_brokers),
     hold_s=ROLL_S + 5,
     recovery_s=5.0,
     draw=_draw,

@@ -15,7 +15,7 @@ from nemeses.effects.disks import slow_syncs
 
 
 def slow_fsync(context: FaultContext, planned: PlannedFault) -> AbstractContextManager[InjectedFault]:
-    """Delay fsync. The fault acted if the broker called it."""
+    """Delay fsync. The fault acted if the calls of the broker took longer."""
     return slow_syncs(context, planned, float(planned.parameters["delay_s"]))
 
 
@@ -30,6 +30,7 @@ NEMESIS = Nemesis(
     recovery_s=6.0,
     draw=any_leader,
     parameters={"delay_s": (0.5,)},
+    limits={"delay_s": (0.01, 60.0)},
     roles=ROLES,
     inject=slow_fsync,
     by_default=False,

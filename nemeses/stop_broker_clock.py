@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
 from harness.model.vocabulary import Premise
-from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
+from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault, Resource
+from harness.runner.occupied import uses_also
 from nemeses.aiming.roles import ROLES, uses_brokers_in_role
 from nemeses.aiming.targets import any_leader
 from nemeses.effects.clocks import change_broker_clock
@@ -25,7 +26,7 @@ NEMESIS = Nemesis(
     proves="the broker wrote a record with a time of the stopped clock",
     needs=frozenset({Ability.CLOCKS}),
     broken_premises=frozenset({Premise.ONE_CLOCK}),
-    occupies=uses_brokers_in_role,
+    occupies=uses_also(Resource.CLOCKS, uses_brokers_in_role),
     hold_s=10.0,
     recovery_s=6.0,
     draw=any_leader,

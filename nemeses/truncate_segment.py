@@ -33,8 +33,10 @@ NEMESIS = Nemesis(
     recovery_s=10.0,
     draw=any_leader,
     parameters={"share": files.SHARES},
+    limits={"share": (0.0, 1.0)},
     roles=files.REPLICAS,
     least_brokers=FAILOVER_BROKERS,
+    least_replicas=2,
     inject=truncate_segment,
     by_default=False,
 )

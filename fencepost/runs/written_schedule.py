@@ -4,7 +4,6 @@ The file has tables `[[schedule]]` as `run.toml` has them. What an entry leaves 
 the fault, and the target and the parameters are drawn from the seed. An entry that cannot be injected is refused.
 """
 
-import math
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -19,14 +18,17 @@ from fencepost.runs.protocol_rules import planned_rule
 from harness.common.errors import UsageError
 from harness.common.names import check_name, on_one_line, unknown
 from harness.protocol.rule_options import flat_table
-from harness.runner.nemesis import DrawnFault, FaultTargets, Nemesis, NoTarget, PlannedFault, Target
+from harness.runner.nemesis import BROKER, DrawnFault, FaultTargets, Nemesis, NoTarget, PlannedFault, Target
 from harness.runner.schedule import missing_need, why_not_together
 from harness.settings.options import Options
 from harness.settings.run_file import TABLES
+from nemeses.aiming.roles import BY_NUMBER, require_numbers
 
 OWN = ("fault", "target", "start_s", "hold_s")
 AIMS = ("step", "state", "stage", "prefers", "role")
 """Parameters that several faults have."""
+GREATEST = 1e12
+"""The largest number that a schedule may have."""
 DRAWS = 40
 """How often a fault is drawn to find the roles that its target can have."""
 
@@ -149,8 +151,12 @@ class _Entry:
                 raise UsageError(unknown("name", name, (*OWN, *known)))
             values = nemesis.parameters.get(name, ())
             if values and isinstance(values[0], float):
-                if not _is_number(value):
-                    raise UsageError(f"{name} is {value!r}: write a number, for example {values[0]:g}")
+                least, most = nemesis.limits.get(name, (-GREATEST, GREATEST))
+                if not _is_number(value) or not least <= float(value) <= most:
+                    between = f" from {least:g} to {most:g}" if name in nemesis.limits else ""
+                    raise UsageError(
+                        f"{name} is {on_one_line(repr(value))}: write a number{between}, for example {values[0]:g}"
+                    )
             elif values and value not in values:
                 raise UsageError(f"{name} is {value!r}: write {_describe_values(values)}")
         return replace(drawn, parameters={**drawn.parameters, **written})
@@ -171,6 +177,9 @@ class _Entry:
             nemesis.roles[target.role].draw(
                 Random(0), self._targets, target.name
             )  # it refuses an unknown name
+        if target.role in BY_NUMBER and target.role != BROKER:
+            example = next(each.name for each in drawn if each.role == target.role)
+            require_numbers(target.role, target.name, example)
         brokers = {str(number) for number in self._targets.brokers}
         for number in sorted(target.brokers - brokers):
             raise UsageError(unknown("broker", number, brokers))
@@ -182,12 +191,12 @@ class _Entry:
                 f"it has no {name}: write how many seconds after the first input the fault begins"
             )
         if not _is_number(value) or float(value) < 0 or (name == "hold_s" and not value):
-            raise UsageError(f"{name} is {value!r}: write a number of seconds")
+            raise UsageError(f"{name} is {on_one_line(repr(value))}: write a number of seconds")
         return float(value)
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= GREATEST
 
 
 def _describe_values(values: range | Sequence[str] | Sequence[float]) -> str:

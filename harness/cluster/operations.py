@@ -20,7 +20,7 @@ from harness.wire.protocol import Target, send_request
 TIMEOUT_S = 10.0
 """The controller answers only after it has written the change."""
 PREFERRED = 0  # the election type: the first replica is to lead (KIP-460)
-ELECTION_NOT_NEEDED = 84
+PREFERRED_LEADER_NOT_AVAILABLE, ELECTION_NOT_NEEDED = 80, 84
 SET = 0  # the operation on a setting (KIP-339)
 UPGRADE, SAFE_DOWNGRADE = 1, 2  # the directions of a change of a feature (KIP-584)
 
@@ -48,7 +48,10 @@ def reassign(port: Target, replicas: Mapping[TopicPartition, Sequence[int]]) -> 
 
 
 def elect_preferred(port: Target, partitions: Collection[TopicPartition]) -> None:
-    """Let the first replica of each partition lead it. Raises `RequestRefused` if that replica is not in sync."""
+    """Let the first replica of each partition lead it. A replica that is not in sync is not elected.
+
+    Raises `RequestRefused`.
+    """
     kind: Any = ElectLeadersRequest.TopicPartitions
     topics = [
         kind(topic=name, partitions=[number for topic, number in partitions if topic == name])
@@ -61,7 +64,7 @@ def elect_preferred(port: Target, partitions: Collection[TopicPartition]) -> Non
     _require_no_error("electing leaders", answer)
     for topic in answer.replica_election_results:
         for partition in topic.partition_result:
-            if partition.error_code != ELECTION_NOT_NEEDED:
+            if partition.error_code not in (ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE):
                 _require_no_error(f"electing the leader of {topic.topic}/{partition.partition_id}", partition)
 
 

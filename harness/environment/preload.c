@@ -36,7 +36,9 @@ struct control {
     double rate;
     int64_t sync_delay_ns;
     int64_t sync_error, write_error; /* an errno, or 0 */
-    uint64_t changed_calls;          /* how many syncs and writes were delayed or failed */
+    uint64_t delayed_syncs;
+    int64_t delayed_ns; /* how long the delayed syncs waited, all together */
+    uint64_t failed_syncs, failed_writes;
 };
 
 static volatile struct control *control;
@@ -197,11 +199,20 @@ static int is_data(int fd) {
 static int before_sync(int fd) {
     if (!control || !(control->sync_delay_ns || control->sync_error) || !is_data(fd))
         return 0;
-    __atomic_add_fetch(&control->changed_calls, 1, __ATOMIC_RELAXED);
-    struct timespec left = as_timespec(control->sync_delay_ns);
-    while (nanosleep(&left, &left) && errno == EINTR)
-        ;
-    return (int)control->sync_error;
+    int error = (int)control->sync_error;
+    if (control->sync_delay_ns) {
+        struct timespec left = as_timespec(control->sync_delay_ns), from, to;
+        clock_gettime(CLOCK_MONOTONIC, &from);
+        while (nanosleep(&left, &left) && errno == EINTR)
+            ;
+        clock_gettime(CLOCK_MONOTONIC, &to);
+        int64_t waited_ns = (to.tv_sec - from.tv_sec) * SECOND + to.tv_nsec - from.tv_nsec;
+        __atomic_add_fetch(&control->delayed_ns, waited_ns, __ATOMIC_RELEASE);
+        __atomic_add_fetch(&control->delayed_syncs, 1, __ATOMIC_RELEASE); /* the run reads it first */
+    }
+    if (error)
+        __atomic_add_fetch(&control->failed_syncs, 1, __ATOMIC_RELAXED);
+    return error;
 }
 
 /* Sync a file with one of the functions of the C library, and note the size that is on the disk now. */
@@ -235,7 +246,7 @@ int fdatasync(int fd) {
 static int fails(int fd) {
     if (!control || !control->write_error || !is_data(fd))
         return 0;
-    __atomic_add_fetch(&control->changed_calls, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&control->failed_writes, 1, __ATOMIC_RELAXED);
     errno = (int)control->write_error;
     return 1;
 }

@@ -10,10 +10,12 @@ import struct
 import time
 from pathlib import Path
 
-_CONTROL = struct.Struct("=QqqdqqqQ")
+_CONTROL = struct.Struct("=QqqdqqqQqQQ")
 """`struct control` of the library: version; clock of the machine, wall clock and rate; delay and error of syncs;
-error of writes; count of changed calls."""
-_VERSION, _CLOCK, _DISK, _COUNT = 0, 8, 32, 56
+error of writes; count and length of delayed syncs; counts of failed syncs and failed writes."""
+_VERSION, _CLOCK = 0, 8
+_SYNC_DELAY, _SYNC_ERROR, _WRITE_ERROR = 32, 40, 48
+_DELAYED_SYNCS, _DELAYED_NS, _FAILED_SYNCS, _FAILED_WRITES = 56, 64, 72, 80
 """Positions in the control file."""
 _SYNCED = struct.Struct("=QQ")  # the inode of a file, and its size when it was synced
 
@@ -29,7 +31,7 @@ class Preload:
             file: The control file. A process that starts again keeps it.
             data_dir: The folder in which writes and syncs can be changed. None: there is none.
         """
-        file.write_bytes(_CONTROL.pack(0, 0, 0, 1.0, 0, 0, 0, 0))
+        file.write_bytes(_CONTROL.pack(0, 0, 0, 1.0, *[0] * 7))
         with file.open("r+b") as opened:
             self._control = mmap.mmap(opened.fileno(), _CONTROL.size)
         already = os.environ.get("LD_PRELOAD")
@@ -50,36 +52,47 @@ class Preload:
             ahead_s: How far it is ahead of the clock of the machine now. Negative: behind.
             rate: How many seconds it moves on in each second.
         """
-        (version,) = struct.unpack_from("=Q", self._control, _VERSION)
         machine_ns = time.time_ns()
-        struct.pack_into("=Q", self._control, _VERSION, version + 1)  # odd: the library reads it again
-        struct.pack_into("=qqd", self._control, _CLOCK, machine_ns, machine_ns + int(ahead_s * 1e9), rate)
-        struct.pack_into("=Q", self._control, _VERSION, version + 2)
+        clock = struct.pack("=qqd", machine_ns, machine_ns + int(ahead_s * 1e9), rate)
+        odd = self._read("=Q", _VERSION) | 1  # the library reads an odd version again
+        self._write("=Q", _VERSION, odd)
+        self._control[_CLOCK : _CLOCK + len(clock)] = clock
+        self._write("=Q", _VERSION, odd + 1)
 
     def delay_syncs(self, delay_s: float) -> None:
-        """Let each fsync in the data folder take longer."""
-        self._set_disk(delay_ns=int(delay_s * 1e9))
+        """Let each fsync in the data folder take longer. 0: as long as on the machine."""
+        self._write("=q", _SYNC_DELAY, int(delay_s * 1e9))
 
-    def fail_syncs(self) -> None:
-        """Let each fsync in the data folder fail with EIO."""
-        self._set_disk(sync_error=errno.EIO)
+    def fail_syncs(self, failing: bool) -> None:
+        """Let each fsync in the data folder fail with EIO, or no longer."""
+        self._write("=q", _SYNC_ERROR, errno.EIO if failing else 0)
 
-    def fill_disk(self) -> None:
-        """Let each write in the data folder fail with ENOSPC."""
-        self._set_disk(write_error=errno.ENOSPC)
-
-    def heal_disk(self) -> None:
-        """Let syncs and writes do again what they do on the machine."""
-        self._set_disk()
+    def fail_writes(self, failing: bool) -> None:
+        """Let each write in the data folder fail with ENOSPC, as on a full disk, or no longer."""
+        self._write("=q", _WRITE_ERROR, errno.ENOSPC if failing else 0)
 
     @property
-    def changed_calls(self) -> int:
-        """How many syncs were delayed or failed, and how many writes failed."""
-        return int(struct.unpack_from("=Q", self._control, _COUNT)[0])
+    def delayed_syncs(self) -> tuple[int, float]:
+        """How many syncs were delayed, and how many seconds they waited, all together."""
+        count = self._read("=Q", _DELAYED_SYNCS)  # before the seconds, which the library adds first
+        return count, self._read("=q", _DELAYED_NS) / 1e9
+
+    @property
+    def failed_syncs(self) -> int:
+        """How many syncs failed."""
+        return self._read("=Q", _FAILED_SYNCS)
+
+    @property
+    def failed_writes(self) -> int:
+        """How many writes failed."""
+        return self._read("=Q", _FAILED_WRITES)
 
     def synced_bytes(self) -> dict[int, int]:
         """Return the size of each file of the data folder when it was synced the last time, by inode."""
         return dict(_SYNCED.iter_unpack(self._synced.read_bytes()))
 
-    def _set_disk(self, delay_ns: int = 0, sync_error: int = 0, write_error: int = 0) -> None:
-        struct.pack_into("=qqq", self._control, _DISK, delay_ns, sync_error, write_error)
+    def _read(self, kind: str, position: int) -> int:
+        return int(struct.unpack_from(kind, self._control, position)[0])
+
+    def _write(self, kind: str, position: int, value: int) -> None:
+        struct.pack_into(kind, self._control, position, value)

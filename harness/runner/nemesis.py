@@ -43,6 +43,10 @@ class Resource(StrEnum):
     WORKERS = "workers"
     SERVICES = "services"  # the database servers of the pipeline
     MESSAGES = "messages"  # Kafka's messages: one rule of the protocol proxy at a time
+    # These have one value, which a fault changes and then sets back. So two faults on one of them cannot overlap.
+    CLOCKS = "clocks"
+    FEATURES = "features of the cluster"
+    PLACEMENT = "replicas of partitions"
 
 
 @dataclass(frozen=True)
@@ -367,7 +371,12 @@ class Nemesis:
     parameters: Mapping[str, range | Sequence[str] | Sequence[float]] = field(default_factory=dict)
     # The chosen step, state or role; with a stage: `STAGE:STEP` or `STAGE:STATE`.
     at: str | None = None
+    # By parameter, the smallest and the largest number that a schedule of the user may have.
+    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     least_brokers: int = 1  # with fewer, no broker can take over the role
+    least_replicas: int = (
+        1  # of each topic of the pipeline: with fewer, the fault destroys acknowledged records
+    )
     # What it learns from the protocol proxy about its target, which is an instance of a custom pipeline:
     discovers_ids: bool = False  # a transactional id that the pipeline does not declare
     discovers_members: bool = False  # its member id in its group

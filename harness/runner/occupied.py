@@ -1,6 +1,10 @@
 """Values of `Nemesis.occupies` that several nemeses share."""
 
+from collections.abc import Callable
+
 from harness.runner.nemesis import PlannedFault, Resource
+
+Occupies = Callable[[PlannedFault], frozenset[Resource]]
 
 
 def uses_brokers(planned: PlannedFault) -> frozenset[Resource]:
@@ -20,6 +24,11 @@ def uses_brokers_and_workers(_: PlannedFault) -> frozenset[Resource]:
 def uses_workers(_: PlannedFault) -> frozenset[Resource]:
     """A fault that acts on workers occupies WORKERS."""
     return frozenset({Resource.WORKERS})
+
+
+def uses_also(resource: Resource, occupies: Occupies) -> Occupies:
+    """Return a function that adds a resource to those that `occupies` returns."""
+    return lambda planned: occupies(planned) | {resource}
 
 
 def uses_services(_: PlannedFault) -> frozenset[Resource]:

@@ -186,14 +186,17 @@ def why_not_together(first: PlannedFault, second: PlannedFault, nemeses: Mapping
     both = {Resource.BROKERS, Resource.WORKERS}
     selfish = [fault.fault for fault in (first, second) if nemeses[fault.fault].occupies(fault) >= both]
     numbers = first.target.brokers & second.target.brokers
+    one_value = shared & {Resource.CLOCKS, Resource.FEATURES, Resource.PLACEMENT}
     why = None
     if not shared:
         return None
-    if selfish:
+    if one_value:
+        why = f"both change the {min(one_value)}"
+    elif selfish:
         why = f"{selfish[0]} needs both the brokers and the workers for itself"
     elif first.fault == second.fault and Resource.MESSAGES in shared:
         why = "both are the same rule for Kafka's messages"
-    elif first.target == second.target and Resource.BROKERS not in shared:
+    elif first.target == second.target and (first.fault == second.fault or Resource.BROKERS not in shared):
         why = f"both act on {first.target}"
     elif numbers:
         why = f"both act on broker {min(numbers)}"
@@ -260,6 +263,10 @@ def missing_need(nemesis: Nemesis, targets: FaultTargets) -> str | None:
     least_brokers = max(nemesis.least_brokers, nemesis.extra_needs.least_brokers)
     if len(targets.brokers) < least_brokers:
         return f"needs {least_brokers} brokers or more, so that another broker can take over from its target"
+    if min(targets.replicas.values(), default=nemesis.least_replicas) < nemesis.least_replicas:
+        return (
+            f"needs {nemesis.least_replicas} replicas or more of each topic, because it destroys one of them"
+        )
     return None
 
 

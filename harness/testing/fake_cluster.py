@@ -45,7 +45,7 @@ class FakeBroker:
     def running(self) -> bool:
         """True if the broker is up. A broker whose disk fails ends at once."""
         if self.preload.disk_fails and self.state == "up":
-            self.preload.changed_calls += 1
+            self.preload.failed_calls += 1
             self._leave("dead")
         return self.state == "up"
 

@@ -7,7 +7,9 @@ has the fault at the same time. While a majority is away, partitions have no lea
 from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
 
-from harness.common.names import check_name
+from harness.common.errors import UsageError
+from harness.common.names import check_name, on_one_line
+from harness.results.wording import plural
 from harness.runner.nemesis import (
     BROKER,
     DrawnFault,
@@ -36,6 +38,16 @@ def majority(brokers: Sequence[int]) -> Sequence[int]:
 def broker_numbers(target: Target) -> list[int] | None:
     """Return the brokers that a target has from its schedule. None: who has the role is not known before the fault."""
     return [int(number) for number in target.name.split(",")] if target.role in BY_NUMBER else None
+
+
+def require_numbers(role: str, name: str, example: str) -> None:
+    """Raise `UsageError` unless `name` lists as many brokers as `example`, each once, with commas."""
+    numbers, count = name.split(","), len(example.split(","))
+    if len(set(numbers)) != count or len(numbers) != count or not all(map(str.isdecimal, numbers)):
+        raise UsageError(
+            f"{role}:{on_one_line(name)} is not {BY_NUMBER[role]}: write {plural(count, 'number')} with commas, "
+            f"for example {role}:{example}"
+        )
 
 
 def describe_role(target: Target) -> str:

@@ -4,6 +4,7 @@ Only the clock that its process sees is changed, through the preloaded library. 
 waits and sleeps keep their lengths.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -20,8 +21,9 @@ from harness.runner.nemesis import (
     InjectedFault,
     Nemesis,
     PlannedFault,
+    Resource,
 )
-from harness.runner.occupied import uses_workers
+from harness.runner.occupied import uses_also, uses_workers
 from harness.runner.run_process import RunProcess
 from harness.witness.segments import ReplicaDamage, read_log
 from nemeses.aiming.in_transaction import stage_of
@@ -29,6 +31,11 @@ from nemeses.effects.brokers import change_in_role
 
 JUMPS_S = (3600.0, -3600.0)
 """An hour ahead or behind, as after a mistake with time zones."""
+AHEAD_S = (-10 * 365 * 86400.0, 10 * 365 * 86400.0)
+RATES = (0.0, 10.0)
+"""The smallest and the largest number that a schedule may have: a jump, and the seconds that pass in each second."""
+CATCHES_UP_S = 5.0
+"""A broker whose clock is set back by less connects again soon enough without a restart."""
 SEEN_TIMEOUT_S = 20.0
 GOAL = "time-of-records"
 
@@ -73,8 +80,9 @@ def change_broker_clock(
         return f"broker {broker.id} wrote a record with a time {in_words(measured_s)}"
 
     def heal(broker: Broker) -> None:
+        ahead_now_s = ahead_s + (rate - 1) * (time.monotonic() - begun_s.get(broker.id, math.inf))
         broker.preload.set_clock()
-        if ahead_s > 0:
+        if ahead_now_s > CATCHES_UP_S:
             # Else Kafka does not connect again before its clock has caught up with the last connection.
             broker.kill()
             broker.start()
@@ -130,11 +138,12 @@ def jump_of_process_clock(
         proves="a record with a time of the changed clock is in an output topic",
         needs=frozenset({Ability.CLOCKS, Ability.SEGMENTS}),
         broken_premises=frozenset({Premise.ONE_CLOCK}),
-        occupies=uses_workers,
+        occupies=uses_also(Resource.CLOCKS, uses_workers),
         hold_s=8.0,
         recovery_s=4.0,
         draw=draw,
         parameters={"ahead_s": JUMPS_S},
+        limits={"ahead_s": AHEAD_S},
         inject=inject,
         by_default=False,
     )

@@ -15,7 +15,11 @@ SYNC_TIMEOUT_S = 10.0
 
 
 def end_by_disk(
-    context: FaultContext, planned: PlannedFault, change: Callable[[Preload], None], error: str
+    context: FaultContext,
+    planned: PlannedFault,
+    set_failing: Callable[[Preload, bool], None],
+    count: Callable[[Preload], int],
+    error: str,
 ) -> AbstractContextManager[InjectedFault]:
     """Let the disk of a broker fail until the broker ends, and start the broker again on a disk that works.
 
@@ -23,17 +27,17 @@ def end_by_disk(
     """
 
     def fail(broker: Broker) -> str:
-        before = broker.preload.changed_calls
-        change(broker.preload)
+        before = count(broker.preload)
+        set_failing(broker.preload, True)
         try:
             context.wait_for(lambda: not broker.running, f"broker {broker.id} to end", END_TIMEOUT_S)
         except WaitTimeout as timeout:
             raise FaultFailed(f"broker {broker.id} went on although its disk failed: {timeout}") from timeout
-        failed = broker.preload.changed_calls - before
+        failed = count(broker.preload) - before
         return f"it ended after {failed} calls had failed with {error}" if failed else ""
 
     def heal(broker: Broker) -> None:
-        broker.preload.heal_disk()
+        set_failing(broker.preload, False)
         broker.start()
 
     return inject_on_role(context, planned, fail, heal)
@@ -42,18 +46,24 @@ def end_by_disk(
 def slow_syncs(
     context: FaultContext, planned: PlannedFault, delay_s: float
 ) -> AbstractContextManager[InjectedFault]:
-    """Let each fsync of the brokers that have the role take longer. The fault acted if each broker called fsync."""
+    """Let each fsync of the brokers that have the role take longer.
+
+    The fault acted if each broker called fsync, and the calls waited as long as `delay_s` says.
+    """
 
     def prove(broker: Broker) -> str:
-        delayed = context.wait_for(
-            lambda: broker.preload.changed_calls - before[broker.id],
-            f"broker {broker.id} to call fsync",
-            SYNC_TIMEOUT_S,
-        )
-        return f"broker {broker.id} called fsync {delayed} times, each {delay_s:g} s slower"
+        def delayed() -> tuple[int, float] | None:
+            count, waited_s = broker.preload.delayed_syncs
+            count, waited_s = count - before[broker.id][0], waited_s - before[broker.id][1]
+            return (count, waited_s / count) if count and waited_s >= count * delay_s else None
 
-    before = {broker.id: broker.preload.changed_calls for broker in context.cluster.brokers}
+        count, each_s = context.wait_for(
+            delayed, f"broker {broker.id} to call fsync {delay_s:g} s slower", SYNC_TIMEOUT_S
+        )
+        return f"broker {broker.id} called fsync {count} times, each {each_s:.2f} s slower"
+
+    before = {broker.id: broker.preload.delayed_syncs for broker in context.cluster.brokers}
     return change_in_role(
         *(context, planned, lambda broker: broker.preload.delay_syncs(delay_s), prove),
-        heal=lambda broker: broker.preload.heal_disk(),
+        heal=lambda broker: broker.preload.delay_syncs(0.0),
     )

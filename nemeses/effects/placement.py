@@ -6,7 +6,7 @@ from harness.cluster import Cluster
 from harness.model.pipeline import TopicPartition
 from harness.runner.nemesis import FaultContext
 
-PLACE_TIMEOUT_S = 60.0
+PLACE_TIMEOUT_S = 90.0
 Replicas = Mapping[TopicPartition, tuple[int, ...]]
 """The replicas of partitions. The first one is preferred as leader."""
 
@@ -37,14 +37,23 @@ def place(context: FaultContext, replicas: Replicas) -> None:
         every_s=0.2,
         last_seen=describe,
     )
-    cluster.elect_preferred(replicas)
+
+    def led_by_first() -> bool:
+        now = describe()
+        others = [
+            partition for partition, brokers in replicas.items() if now[partition] != (brokers, brokers[0])
+        ]
+        if (
+            others
+        ):  # again, because the first replica may have been down, or may have ended after it was elected
+            cluster.elect_preferred(others)
+        return not others
+
     context.wait_for(
-        lambda: all(
-            describe()[partition] == (brokers, brokers[0]) for partition, brokers in replicas.items()
-        ),
+        led_by_first,
         f"{names} to be led by the first of the new replicas",
         PLACE_TIMEOUT_S,
-        every_s=0.2,
+        every_s=0.5,
         last_seen=describe,
     )
 

@@ -55,16 +55,18 @@ def test_a_partition_that_cannot_be_reassigned_is_refused(broker: Any) -> None:
         operations.reassign(1, {("a", 1): (9,)})
 
 
-@pytest.mark.parametrize("code", [0, operations.ELECTION_NOT_NEEDED])
-def test_a_leader_that_leads_already_needs_no_election(broker: Any, code: int) -> None:
+@pytest.mark.parametrize(
+    "code", [0, operations.ELECTION_NOT_NEEDED, operations.PREFERRED_LEADER_NOT_AVAILABLE]
+)
+def test_a_leader_that_leads_already_or_is_not_in_sync_is_not_elected(broker: Any, code: int) -> None:
     requests = broker(_elected(code))
     operations.elect_preferred(1, [("a", 1)])
     assert requests[0].election_type == operations.PREFERRED
 
 
-def test_a_leader_that_is_not_in_sync_is_refused(broker: Any) -> None:
-    broker(_elected(80))
-    with pytest.raises(RequestRefused, match="electing the leader of a/1 was refused with error 80"):
+def test_an_election_that_is_refused_is_an_error(broker: Any) -> None:
+    broker(_elected(REFUSED))
+    with pytest.raises(RequestRefused, match=f"electing the leader of a/1 was refused with error {REFUSED}"):
         operations.elect_preferred(1, [("a", 1)])
 
 

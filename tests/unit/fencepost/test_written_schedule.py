@@ -273,6 +273,37 @@ MISTAKES: dict[str, tuple[str, str]] = {
         + entry("pause-worker", 5.5, 'target = "worker:shop/shop-1"'),
         "because both act on worker:shop/shop-1",
     ),
+    "a time with many digits": (entry("kill-broker", 10**400), "1: start_s is 1000"),
+    "a majority of one broker": (
+        entry("kill-broker", 5, 'target = "majority:1"'),
+        "1: majority:1 is not a majority of the brokers: write 2 numbers with commas, for example majority:",
+    ),
+    "a minority in the notation of a shape": (
+        entry("kill-broker", 5, 'target = "minority:1-2"'), "1: minority:1-2 is not a minority of the brokers: write"),
+    "a broker that is named twice": (
+        entry("kill-broker", 5, 'target = "all:1,1,2"'), "1: all:1,1,2 is not the whole cluster: write 3 numbers"),
+    "a restart of every broker that names one": (
+        entry("rolling-restart", 5, 'target = "all:1"'), "1: all:1 is not the whole cluster: write 3 numbers"),
+    "a delay that is none": (
+        entry("slow-fsync", 5, "delay_s = 1e-9"), "1: delay_s is 1e-09: write a number from 0.01 to 60, for example"),
+    "a negative delay": (entry("slow-fsync", 5, "delay_s = -5"), "1: delay_s is -5: write a number from 0.01 to 60"),
+    "a jump of three hundred years": (
+        entry("jump-broker-clock", 5, "ahead_s = 1e10"), "1: ahead_s is 10000000000.0: write a number from -3."),
+    "the same topic twice": (
+        entry("roll-segments", 5, 'target = "topic:invoices"') + entry("roll-segments", 9, 'target = "topic:invoices"'),
+        "because both act on topic:invoices",
+    ),
+    "two changes of features": (
+        entry("change-transaction-version", 5, 'target = "feature:transaction.version=1"')
+        + entry("change-transaction-version", 8, 'target = "feature:transaction.version=0"'),
+        "because both change the features of the cluster",
+    ),
+    "two changes of replicas": (
+        entry("reassign-partitions", 5) + entry("move-leader", 8),
+        "because both change the replicas of partitions",
+    ),
+    "two wrong clocks": (
+        entry("jump-broker-clock", 5) + entry("jump-worker-clock", 8), "because both change the clocks"),
     "a topic that the run does not have": (
         entry("roll-segments", 5, 'target = "topic:invoice"'),
         '1: there is no target topic "invoice"; did you mean "invoices"?',
@@ -297,6 +328,16 @@ def test_a_mistake_is_refused_with_one_sentence_that_names_the_file(mistake: str
     message = str(refused.value)
     assert message.startswith(f"--schedule {tmp_path / 'faults.toml'}") and words in message
     assert "\n" not in message
+
+
+@pytest.mark.parametrize("fault", ["empty-disk", "truncate-segment", "flip-bit"])
+def test_a_fault_that_destroys_a_replica_is_refused_if_there_is_no_other(fault: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=f"1: {fault} needs 2 replicas or more of each topic, because it destr"
+    ):
+        planned(tmp_path, entry(fault), replicas=1)
+    (kept,) = planned(tmp_path, entry(fault), replicas=2)
+    assert kept.fault == fault
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

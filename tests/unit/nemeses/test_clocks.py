@@ -1,6 +1,7 @@
 """Faults that change clocks: how they are drawn, when they act, and that each clock is right again."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
@@ -48,16 +49,24 @@ def test_the_clock_of_a_broker_is_changed_and_then_right_again(fault: str) -> No
     assert [broker.preload.ahead_s() for broker in cluster.brokers] == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize(("ahead_s", "restarts"), [(3600.0, 1), (-3600.0, 0)])
-def test_a_broker_whose_clock_was_ahead_is_restarted(
-    ahead_s: float, restarts: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("fault", "parameters", "restarts"),
+    [
+        ("jump-broker-clock", {"ahead_s": 3600.0}, 1),
+        ("jump-broker-clock", {"ahead_s": -3600.0}, 0),
+        ("drift-broker-clock", {"rate": 1e9}, 1),  # so fast that it is far ahead after a moment
+        ("drift-broker-clock", {"rate": 1.1}, 0),
+    ],
+)
+def test_a_broker_whose_clock_was_far_ahead_is_restarted(
+    fault: str, parameters: Mapping[str, float], restarts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed: list[float] = []
     monkeypatch.setattr(
         FakeBroker, "kill", lambda broker: killed.append(broker.preload.ahead_s()) or "killed"
     )
-    planned = PlannedFault("jump-broker-clock", Target("broker", "2"), 0.0, 0.05, {"ahead_s": ahead_s})
-    with NEMESES["jump-broker-clock"].inject(fault_context(started()), planned) as effect:
+    planned = PlannedFault(fault, Target("broker", "2"), 0.0, 0.05, parameters)
+    with NEMESES[fault].inject(fault_context(started()), planned) as effect:
         assert killed == []
     assert killed == [0.0] * restarts and effect.acted
 

@@ -1,6 +1,7 @@
 """The preloaded library: what a process with it sees of the clock and the disk."""
 
 import json
+import struct
 import subprocess
 import sys
 import time
@@ -112,22 +113,23 @@ def test_a_clock_can_run_faster_and_stand_still(child: Child) -> None:
 
 def test_writes_and_syncs_fail_only_in_the_data_folder(child: Child) -> None:
     assert child.ask()["errors"] == [None, None, None, None]
-    child.preload.fill_disk()
+    child.preload.fail_writes(True)
     assert child.ask()["errors"] == ["ENOSPC", None, None, None]
-    child.preload.fail_syncs()
+    child.preload.fail_syncs(True)
+    child.preload.fail_writes(False)
     assert child.ask()["errors"] == [None, "EIO", None, None]
-    assert child.preload.changed_calls == 2
-    child.preload.heal_disk()
+    child.preload.fail_syncs(False)
     assert child.ask()["errors"] == [None, None, None, None]
-    assert child.preload.changed_calls == 2
+    assert (child.preload.failed_writes, child.preload.failed_syncs) == (1, 1)
+    assert child.preload.delayed_syncs == (0, 0.0)
 
 
 def test_the_size_of_a_file_is_known_when_it_was_synced(child: Child) -> None:
     assert child.preload.synced_bytes() == {}
-    child.preload.fail_syncs()
+    child.preload.fail_syncs(True)
     child.ask()
     assert child.preload.synced_bytes() == {}
-    child.preload.heal_disk()
+    child.preload.fail_syncs(False)
     child.ask()
     assert child.preload.synced_bytes() == {(child.data / "file").stat().st_ino: 1}
 
@@ -136,7 +138,29 @@ def test_a_sync_takes_longer(child: Child) -> None:
     child.preload.delay_syncs(0.3)
     began_s = time.monotonic()
     assert child.ask()["errors"] == [None, None, None, None]
-    assert time.monotonic() - began_s >= 0.4 and child.preload.changed_calls == 1
+    assert time.monotonic() - began_s >= 0.4
+    count, waited_s = child.preload.delayed_syncs
+    assert count == 1 and 0.3 <= waited_s < 5.0
+    child.preload.delay_syncs(0.0)
+    child.ask()
+    assert child.preload.delayed_syncs == (count, waited_s)
+
+
+def test_a_sync_that_is_slow_and_fails_is_counted_as_both(child: Child) -> None:
+    child.preload.delay_syncs(0.01)
+    child.preload.fail_syncs(True)
+    assert child.ask()["errors"] == [None, "EIO", None, None]
+    assert (child.preload.delayed_syncs[0], child.preload.failed_syncs, child.preload.failed_writes) == (
+        1,
+        1,
+        0,
+    )
+
+
+def test_a_clock_that_cannot_be_set_stays_readable(child: Child) -> None:
+    with pytest.raises(struct.error):
+        child.preload.set_clock(1e10)  # more nanoseconds than the library can count
+    assert abs(child.ahead_s()) < 1.0
 
 
 def test_a_library_that_was_preloaded_before_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
