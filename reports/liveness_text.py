@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from harness.results.liveness import Liveness
-from harness.results.wording import number, printable
+from harness.results.wording import number, plural, printable
 
-NOT_SEEN = "not seen"
+NOT_SEEN, NOT_KNOWN = "not seen", "not known"
 
 
 def describe_recovery(liveness: Liveness | None) -> str:
@@ -29,8 +29,12 @@ def describe_recovery(liveness: Liveness | None) -> str:
         parts.append("stayed normal")
     elif liveness.normal_after_s is not None:
         parts.append(f"back to normal after {_seconds(liveness.normal_after_s)}")
-    else:
+    elif liveness.normal_known:
         parts.append("not seen back to normal")
+    else:
+        parts.append(
+            f"what is normal is not known from {plural(liveness.seconds_before or 0, 'second')} before it"
+        )
     return ", ".join(parts)
 
 
@@ -46,9 +50,14 @@ def recovery_details(liveness: Liveness) -> Sequence[tuple[str, str]]:
         ),
         ("Bound of the gap", _seconds(liveness.bound_s)),
         ("LSO stood still", _of_partition(liveness.lso_still_s, liveness.lso_partition)),
-        ("Rate back", _seconds(liveness.rate_back_s)),
-        ("Latency back", _seconds(liveness.latency_back_s)),
-        ("Lag back", _seconds(liveness.lag_back_s)),
+        *(
+            (name, _seconds(value) if liveness.normal_known else NOT_KNOWN)
+            for name, value in (
+                ("Rate back", liveness.rate_back_s),
+                ("Latency back", liveness.latency_back_s),
+                ("Lag back", liveness.lag_back_s),
+            )
+        ),
         ("Aborted", _count(liveness.aborted)),
         ("Fenced", _count(liveness.fenced)),
         ("Rebalances", _count(liveness.rebalances)),
@@ -64,4 +73,4 @@ def _of_partition(value: float | None, partition: str | None) -> str:
 
 
 def _count(value: int | None) -> str:
-    return "not known" if value is None else number(value)
+    return NOT_KNOWN if value is None else number(value)

@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+LEAST_BEFORE_S = 3
+"""A median of fewer seconds before the fault says nothing: then it is not known when the value was back."""
+
 
 @dataclass(frozen=True)
 class Liveness:
@@ -37,7 +40,13 @@ class Liveness:
     fenced: int | None = None  # transactions that were fenced
     rebalances: int | None = None  # how often consumers were assigned partitions
     bound_s: float | None = None  # the longest gap that the time-outs in force explain for this kind of fault
+    seconds_before: int | None = None  # of load before the fault that say what is normal, at most ten
     not_known: str | None = None  # why nothing is known; all others are None then
+
+    @property
+    def normal_known(self) -> bool:
+        """Whether there was load for long enough before the fault to know what is normal."""
+        return self.seconds_before is None or self.seconds_before >= LEAST_BEFORE_S
 
     @property
     def normal_after_s(self) -> float | None:

@@ -27,6 +27,8 @@ from harness.runner.nemesis import (
 )
 
 MAX_SLACK_S = 2.0
+CALM_S = 8.0
+"""The first fault begins after this time, if there is room: the load before it says what is normal."""
 MOST_DRAWS = 100
 """How often targets are drawn for faults that overlap, until they are such that the faults can overlap."""
 EDGE_SHARE = 0.2
@@ -143,7 +145,10 @@ def draw(
     possible = [choice for choice in choices if choice.option not in impossible]
     place = _place_by_weight if by_weight else _place_in_rounds
     placed = place(possible, targets, time_limit_s, rng)
-    planned_faults = [planned for _, faults in placed for planned in faults]
+    nemeses = [nemesis for choice in possible for nemesis in choice.nemeses]
+    planned_faults = _begin_later(
+        [planned for _, faults in placed for planned in faults], nemeses, time_limit_s
+    )
     scheduled = {option for option, _ in placed}
     missed = [choice.option for choice in possible if choice.option not in scheduled]
     if by_weight:  # a fault may be drawn seldom, but it must have room
@@ -296,6 +301,22 @@ def _place_in_rounds(
             free_s |= dict.fromkeys(drawn.resources, start_s + drawn.duration_s)
         if len(placed) == before:
             return placed
+
+
+def _begin_later(
+    faults: Sequence[PlannedFault], nemeses: Sequence[Nemesis], time_limit_s: float
+) -> list[PlannedFault]:
+    """Let all faults begin later, by the time that is left at the end, so that the first begins after `CALM_S`."""
+    longest_s = {
+        name: max(nemesis.duration_s for nemesis in nemeses if nemesis.name == name)
+        for name in {nemesis.name for nemesis in nemeses}
+    }
+    left_s = time_limit_s - max(
+        (fault.start_s + longest_s[fault.fault] for fault in faults), default=math.inf
+    )
+    later_s = min(left_s, CALM_S - min((fault.start_s for fault in faults), default=CALM_S))
+    later_s = max(math.floor(later_s * 100) / 100, 0.0) if faults else 0.0
+    return [replace(fault, start_s=round(fault.start_s + later_s, 2)) for fault in faults]
 
 
 def _place_by_weight(

@@ -271,7 +271,7 @@ def _recovery_rows(
             [getattr(liveness, name) if liveness else None for liveness in side] for side in known
         )
         missing_a, missing_b = (
-            text if not side else NOT_SEEN if unit == SECONDS and any(side) else NOT_KNOWN
+            text if not side else NOT_SEEN if unit == SECONDS and _may_show(name, side) else NOT_KNOWN
             for side, text in zip(known, absent, strict=True)
         )
         row = figure_row(words, unit, values_a, values_b, (missing_a, missing_b))
@@ -279,6 +279,12 @@ def _recovery_rows(
             yield row
     if any(_why_not_known(fault) for fault in (*a, *b)):
         yield ComparedRow("not known, because", _reasons(a), _reasons(b))
+
+
+def _may_show(name: str, side: Sequence[Liveness | None]) -> bool:
+    """Return whether a run of a side has the evidence for a value of `Liveness`."""
+    measured = [liveness for liveness in side if liveness is not None]
+    return any(liveness.normal_known or not name.endswith("_back_s") for liveness in measured)
 
 
 def _reasons(faults: Sequence[FaultReport]) -> str:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from harness.model.pipeline import PipelineSpec
 from harness.model.vocabulary import WARM_UP, OffsetTracking
-from harness.results.liveness import Liveness
+from harness.results.liveness import LEAST_BEFORE_S, Liveness
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
 from reports.run_tables import RunTables
@@ -39,8 +39,6 @@ TRANSACTIONS_TOPIC = "__transaction_state"
 LOAD = "faults"
 """The phase of a run in which inputs arrive."""
 BEFORE_S = 10
-LEAST_BEFORE_S = 3
-"""A median of fewer seconds before the fault says nothing: then it is not known when the value was back."""
 TOLERANCE = 0.25
 SESSION_MS = 45_000
 """Kafka's default `session.timeout.ms`."""
@@ -136,6 +134,7 @@ def liveness(progress: RunProgress, window: Window) -> Liveness:
         rate_back_s=seconds.rate_back_s(),
         latency_back_s=seconds.latency_back_s(),
         lag_back_s=seconds.lag_back_s(),
+        seconds_before=seconds.before,
         aborted=_count(progress.aborted_ns, window),
         fenced=_count(progress.fenced_ns, window),
         rebalances=_count(progress.rebalances_ns, window),
@@ -168,17 +167,17 @@ class _Seconds:
     def __init__(self, progress: RunProgress, window: Window) -> None:
         self._progress, self._start_ns = progress, window.start_ns
         first_ns = int(progress.commits_ns[0]) if len(progress.commits_ns) else window.start_ns
-        self._before = min(BEFORE_S, max(0, window.start_ns - first_ns) // SECOND_NS)
+        self.before = min(BEFORE_S, max(0, window.start_ns - first_ns) // SECOND_NS)
         self._after = (window.end_ns - window.start_ns) // SECOND_NS
-        self._known = self._before >= LEAST_BEFORE_S
+        self._known = self.before >= LEAST_BEFORE_S
 
     def rate_back_s(self) -> float | None:
         times_ns = self._progress.ended_ns if len(self._progress.ended_ns) else self._progress.commits_ns
         second = self._second(times_ns)
-        counts = np.bincount(second[second >= 0], minlength=self._before + self._after)
-        counts = counts[: self._before + self._after]
-        median = float(np.median(counts[: self._before])) if self._known else 0.0
-        return self._back_s(counts[self._before :] >= median * (1 - TOLERANCE)) if median > 0 else None
+        counts = np.bincount(second[second >= 0], minlength=self.before + self._after)
+        counts = counts[: self.before + self._after]
+        median = float(np.median(counts[: self.before])) if self._known else 0.0
+        return self._back_s(counts[self.before :] >= median * (1 - TOLERANCE)) if median > 0 else None
 
     def latency_back_s(self) -> float | None:
         known = self._progress.latencies_ns >= 0
@@ -186,13 +185,13 @@ class _Seconds:
         latencies = self._progress.latencies_ns[known]
         in_order = np.argsort(second, kind="stable")
         second, latencies = second[in_order], latencies[in_order]
-        borders = np.searchsorted(second, np.arange(self._before + self._after + 1))
-        earlier = latencies[borders[0] : borders[self._before]]
+        borders = np.searchsorted(second, np.arange(self.before + self._after + 1))
+        earlier = latencies[borders[0] : borders[self.before]]
         if not self._known or not len(earlier):
             return None
         median = float(np.median(earlier))
         most = max(median * (1 + TOLERANCE), median + self._progress.resolution_ns)
-        parts = zip(borders[self._before :], borders[self._before + 1 :], strict=False)
+        parts = zip(borders[self.before :], borders[self.before + 1 :], strict=False)
         in_band = [bool(low < high and np.median(latencies[low:high]) <= most) for low, high in parts]
         return self._back_s(np.array(in_band, np.bool_))
 
@@ -201,15 +200,15 @@ class _Seconds:
         read = [partition for group in groups for partition in group.partitions.values()]
         if not self._known or not read:
             return None
-        borders_ns = self._start_ns + np.arange(-self._before, self._after + 1) * SECOND_NS
+        borders_ns = self._start_ns + np.arange(-self.before, self._after + 1) * SECOND_NS
         greatest = np.sum([greatest_lags(log, own, borders_ns) for log, own in read], axis=0)
-        median = float(np.median(greatest[: self._before]))
+        median = float(np.median(greatest[: self.before]))
         most = max(median * (1 + TOLERANCE), median + 1)  # one record is the smallest change
-        return self._back_s(greatest[self._before :] <= most)
+        return self._back_s(greatest[self.before :] <= most)
 
     def _second(self, times_ns: Integers) -> Integers:
         """Return the second of each time. The first one before the fault that counts is 0."""
-        seconds: Integers = (times_ns - self._start_ns) // SECOND_NS + self._before
+        seconds: Integers = (times_ns - self._start_ns) // SECOND_NS + self.before
         return seconds
 
     @staticmethod

@@ -321,4 +321,5 @@ def test_the_progress_of_a_workload_without_logs_comes_from_its_journals(tmp_pat
         worst_partition_gap_s=1.0,
         fenced=1,
         rebalances=0,
+        seconds_before=0,
     )
