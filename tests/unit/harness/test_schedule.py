@@ -15,6 +15,7 @@ from harness.network import Cut, LinkEffect
 from harness.runner.churn import PlannedChange
 from harness.runner.nemesis import FaultTargets, PlannedFault, Resource, Target
 from harness.runner.schedule import (
+    CALM_S,
     LEAD_S,
     Schedule,
     lack_leaders,
@@ -62,6 +63,28 @@ def test_faults_that_need_the_same_resource_never_overlap_and_end_in_time(seed: 
             assert planned.start_s >= clock_s - 0.02
             clock_s = planned.start_s + NEMESES[planned.fault].duration_s
             assert clock_s <= limit_s + 0.02
+
+
+@pytest.mark.parametrize(("spare_s", "start_s"), [(0, LEAD_S), (2, LEAD_S + 2), (10, CALM_S)])
+def test_faults_begin_later_if_there_is_time(spare_s: float, start_s: float) -> None:
+    kill = NEMESES["kill-broker"]
+    limit_s = LEAD_S + kill.duration_s + spare_s
+    (planned,) = draw([kill], TARGETS, limit_s, Random(1), chosen_by_user=True).planned_faults
+    assert planned.start_s == start_s and planned.start_s + kill.duration_s <= limit_s
+
+
+def test_faults_that_begin_later_keep_their_distances() -> None:
+    named = [NEMESES["kill-broker"], NEMESES["partition"]]
+    least_s = LEAD_S + sum(nemesis.duration_s for nemesis in named)
+    early, late = (
+        draw(named, TARGETS, limit_s, Random(1), chosen_by_user=True).planned_faults
+        for limit_s in (least_s, least_s + 3)
+    )
+    assert [fault.fault for fault in early] == [fault.fault for fault in late]
+    assert [round(fault.start_s - late[0].start_s, 2) for fault in late] == [
+        round(fault.start_s - early[0].start_s, 2) for fault in early
+    ]
+    assert late[0].start_s == early[0].start_s + 3
 
 
 @given(SEEDS, LIMITS)

@@ -227,6 +227,14 @@ def test_a_recovery_that_is_not_known_has_its_reason(tmp_path: Path) -> None:
     assert row(comparison, "not known, because").a == "a fault of time acted"
 
 
+def test_it_is_not_known_when_a_run_was_back_to_what_was_never_normal(tmp_path: Path) -> None:
+    early, late = (fault(liveness=Liveness(longest_gap_s=2.0, seconds_before=n)) for n in (2, 3))
+    comparison = of_runs(
+        tmp_path, {"verdict_of_run": verdict(faults=[early])}, {"verdict_of_run": verdict(faults=[late])}
+    )
+    assert words(row(comparison, "rate back after")) == ("not known", "not seen")
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -11,7 +11,7 @@ from reports.console import MOST_FAULTS, last_lines
 from reports.html.page import draw
 from reports.html.suite import draw as draw_suite
 from reports.junit import junit
-from reports.liveness_text import describe_recovery
+from reports.liveness_text import describe_recovery, recovery_details
 from tests.support.suites import cell, suite
 from tests.support.synthetic_store import FAULTS, make_verdict, write_store
 
@@ -44,6 +44,16 @@ def test_a_recovery_is_one_sentence() -> None:
 def test_what_did_not_happen_is_said() -> None:
     assert describe_recovery(Liveness()) == "no commit followed, not seen back to normal"
     assert "not seen back to normal" in describe_recovery(replace(MEASURED, lag_back_s=None))
+
+
+def test_without_load_before_the_fault_it_is_not_known_what_is_normal() -> None:
+    early = replace(MEASURED, rate_back_s=None, latency_back_s=None, lag_back_s=None, seconds_before=2)
+    assert describe_recovery(early).endswith("what is normal is not known from 2 seconds before it")
+    backs = ("Rate back", "Latency back", "Lag back")
+    assert [value for name, value in recovery_details(early) if name in backs] == ["not known"] * 3
+    late = replace(early, seconds_before=3)
+    assert describe_recovery(late).endswith("not seen back to normal")
+    assert [value for name, value in recovery_details(late) if name in backs] == ["not seen"] * 3
 
 
 def test_a_run_that_never_left_its_bands_stayed_normal() -> None:
