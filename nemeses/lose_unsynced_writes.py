@@ -33,7 +33,7 @@ def lose_unsynced_writes(
     context: FaultContext, planned: PlannedFault
 ) -> AbstractContextManager[InjectedFault]:
     """Kill the brokers, and truncate their files. The fault acted if the syncs of each broker are known."""
-    return files.damage_stopped(context, planned, kill, files.lose_unsynced)
+    return files.damage_stopped(context, planned, kill, files.lose_unsynced, needs_other_replica=False)
 
 
 NEMESIS = Nemesis(

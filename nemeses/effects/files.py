@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness.cluster import Broker
 from harness.cluster.storage import format_node
+from harness.model.pipeline import CONSUMER_OFFSETS, TRANSACTION_STATE
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault, TargetMissing
 from harness.witness.segments import HEADER, ReplicaDamage, read_log, segment_files
 from nemeses.aiming.roles import ROLES
@@ -25,18 +26,30 @@ def damage_stopped(
     planned: PlannedFault,
     stop: Callable[[Broker], str],
     damage: Callable[[Broker], str],
+    *,
+    needs_other_replica: bool = True,
 ) -> AbstractContextManager[InjectedFault]:
     """Stop the brokers that have a role, damage their files, and start them again.
 
     `stop` and `damage` return their proofs. The fault acted if the files of each broker changed, and another broker
-    took over the role.
+    took over the role. With `needs_other_replica`, `TargetMissing` is raised if a broker has the only replica in sync
+    of a partition: then the damage would destroy acknowledged records.
     """
 
     def stop_and_damage(broker: Broker) -> str:
+        if needs_other_replica:
+            _require_other_replica(context, broker)
         ending, damaged = stop(broker), damage(broker)
         return f"{ending}; {damaged}" if damaged else ""
 
     return inject_on_role(context, planned, stop_and_damage, start)
+
+
+def _require_other_replica(context: FaultContext, broker: Broker) -> None:
+    for topic in (*context.topics, CONSUMER_OFFSETS, TRANSACTION_STATE):
+        for number, view in context.cluster.describe(topic).items():
+            if view.isr == (broker.id,):
+                raise TargetMissing(f"broker {broker.id} has the only replica of {topic}/{number} in sync")
 
 
 def flip_bit(broker: Broker, planned: PlannedFault) -> str:

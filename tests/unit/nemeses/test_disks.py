@@ -1,9 +1,11 @@
 """Faults that change disks and files: what they leave on the disk, and when they did not act."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harness.cluster import PartitionView
 from harness.common.errors import FaultFailed
 from harness.model.pipeline import TopicSpec
 from harness.runner.nemesis import PlannedFault, Target, TargetMissing
@@ -110,6 +112,27 @@ def test_a_power_failure_without_known_syncs_cuts_nothing_and_did_not_act(tmp_pa
     assert [size > 0 for size in sizes] == [False, True, False]
     assert not effect.acted
     assert effect.unmet_goals == {"broker-stopped": "nothing proves that broker 2 was affected"}
+
+
+@pytest.mark.parametrize("fault", ["empty-disk", "truncate-segment", "flip-bit"])
+def test_the_only_replica_in_sync_is_not_destroyed(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakeCluster()
+    cluster.create_topics([TopicSpec("in", 1)], 1.0)
+    cluster.brokers[0].data_dir = make_data(tmp_path)
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    views = {0: PartitionView(1, (1, 2, 3), (1,), "in")}
+    monkeypatch.setattr(FakeCluster, "describe", lambda cluster, topic: views if topic == "in" else {})
+    planned = PlannedFault(fault, Target("leader", "in/0"), 0.0, 0.05, {"share": 0.5})
+    context = replace(fault_context(cluster, time_scale=0.001), topics=("in",))
+    with (
+        pytest.raises(TargetMissing, match="broker 1 has the only replica of in/0 in sync"),
+        NEMESES[fault].inject(context, planned),
+    ):
+        pass
+    assert cluster.brokers[0].running
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
 
 
 @pytest.mark.parametrize("fault", ["fill-disk", "fail-fsync"])
