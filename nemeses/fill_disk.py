@@ -7,7 +7,8 @@ can be aimed at a role (`fill-disk@follower`). Without a role, it is the leader 
 from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
-from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
+from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault, Resource
+from harness.runner.occupied import uses_also
 from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.aiming.roles import ROLES, uses_brokers_in_role
 from nemeses.aiming.targets import any_leader
@@ -30,7 +31,7 @@ NEMESIS = Nemesis(
     past_tense="had a full disk",
     proves="its writes failed, it ended, and another broker took over a role that can move, or it left the ISR",
     needs=frozenset({Ability.DISKS}),
-    occupies=uses_brokers_in_role,
+    occupies=uses_also(Resource.DISKS, uses_brokers_in_role),
     hold_s=8.0,
     recovery_s=12.0,
     draw=any_leader,

@@ -8,7 +8,8 @@ leader of a partition.
 from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
-from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
+from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault, Resource
+from harness.runner.occupied import uses_also
 from nemeses.aiming.roles import ROLES, uses_brokers_in_role
 from nemeses.aiming.targets import any_leader
 from nemeses.effects.disks import slow_syncs
@@ -25,7 +26,7 @@ NEMESIS = Nemesis(
     past_tense="had a slow fsync",
     proves="the broker called fsync, and each call took longer",
     needs=frozenset({Ability.DISKS}),
-    occupies=uses_brokers_in_role,
+    occupies=uses_also(Resource.DISKS, uses_brokers_in_role),
     hold_s=12.0,
     recovery_s=6.0,
     draw=any_leader,

@@ -32,9 +32,8 @@ def describe_recovery(liveness: Liveness | None) -> str:
     elif liveness.normal_known:
         parts.append("not seen back to normal")
     else:
-        parts.append(
-            f"what is normal is not known from {plural(liveness.seconds_before or 0, 'second')} before it"
-        )
+        before = plural(liveness.seconds_before or 0, "second")
+        parts.append(f"not known when back to normal: only {before} of load before it")
     return ", ".join(parts)
 
 

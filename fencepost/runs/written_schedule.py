@@ -178,8 +178,7 @@ class _Entry:
                 Random(0), self._targets, target.name
             )  # it refuses an unknown name
         if target.role in BY_NUMBER and target.role != BROKER:
-            example = next(each.name for each in drawn if each.role == target.role)
-            require_numbers(target.role, target.name, example)
+            require_numbers(target.role, target.name, self._targets.brokers)
         brokers = {str(number) for number in self._targets.brokers}
         for number in sorted(target.brokers - brokers):
             raise UsageError(unknown("broker", number, brokers))

@@ -43,8 +43,10 @@ class Resource(StrEnum):
     WORKERS = "workers"
     SERVICES = "services"  # the database servers of the pipeline
     MESSAGES = "messages"  # Kafka's messages: one rule of the protocol proxy at a time
-    # These have one value, which a fault changes and then sets back. So two faults on one of them cannot overlap.
+    # A fault changes these and then sets them back. Two faults on one of them cannot overlap: the heal of one, or its
+    # proof, would be that of the other.
     CLOCKS = "clocks"
+    DISKS = "disks of brokers"
     FEATURES = "features of the cluster"
     PLACEMENT = "replicas of partitions"
 
@@ -367,7 +369,7 @@ class Nemesis:
     extra_needs_by_state: Mapping[str, ExtraNeeds] = field(default_factory=dict)  # by transaction state
     roles: Mapping[str, RoleChoice] = field(default_factory=dict)  # the roles that the user can choose
     # By parameter, the values from which the seed draws one. A schedule that the user writes may have another of them,
-    # and any number instead of a float.
+    # and another number instead of a float.
     parameters: Mapping[str, range | Sequence[str] | Sequence[float]] = field(default_factory=dict)
     # The chosen step, state or role; with a stage: `STAGE:STEP` or `STAGE:STATE`.
     at: str | None = None

@@ -191,7 +191,7 @@ def why_not_together(first: PlannedFault, second: PlannedFault, nemeses: Mapping
     both = {Resource.BROKERS, Resource.WORKERS}
     selfish = [fault.fault for fault in (first, second) if nemeses[fault.fault].occupies(fault) >= both]
     numbers = first.target.brokers & second.target.brokers
-    one_value = shared & {Resource.CLOCKS, Resource.FEATURES, Resource.PLACEMENT}
+    one_value = shared & {Resource.CLOCKS, Resource.DISKS, Resource.FEATURES, Resource.PLACEMENT}
     why = None
     if not shared:
         return None
@@ -348,14 +348,17 @@ def _with_room(choices: Sequence[Choice], targets: FaultTargets, time_limit_s: f
 
 
 def _one_round_s(choices: Sequence[Choice], targets: FaultTargets) -> int:
-    """Return the shortest time limit, in seconds, with room for one fault of each choice."""
-    taken_s: dict[frozenset[Resource], float] = defaultdict(float)
+    """Return a time limit, in seconds, with room for one fault of each choice, in whichever order they are drawn.
+
+    Choices that are connected by resources may have to wait for each other, one after the other.
+    """
+    connected: list[tuple[frozenset[Resource], float]] = []
     rng = Random(0)
     for choice in choices:
         drawn = choice.draw(rng, targets)
-        taken_s[drawn.resources] += drawn.duration_s
-    resources = {resource for occupied in taken_s for resource in occupied}
-    longest_s = max(
-        sum(s for occupied, s in taken_s.items() if resource in occupied) for resource in resources
-    )
-    return int(LEAD_S + longest_s) + 1
+        resources, taken_s = drawn.resources, drawn.duration_s
+        for other in [other for other in connected if other[0] & drawn.resources]:
+            connected.remove(other)
+            resources, taken_s = resources | other[0], taken_s + other[1]
+        connected.append((resources, taken_s))
+    return int(LEAD_S + max(taken_s for _, taken_s in connected)) + 1

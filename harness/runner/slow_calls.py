@@ -62,7 +62,8 @@ def _clauses(process: RunProcess, context: FaultContext, run_log: RunLog) -> str
     """
     stage = next((stage for stage in context.stages if stage.name == process.stage), None)
     coordinator = _coordinator(process, stage, context) if stage else ""
-    return coordinator + (f"; known of this client: {run_log.client_notes}" if run_log.client_notes else "")
+    notes, call = run_log.client_notes, process.status.slow_call
+    return coordinator + (f"; known of this client: {notes}" if call and call in notes else "")
 
 
 def _coordinator(process: RunProcess, stage: StageSpec, context: FaultContext) -> str:

@@ -9,7 +9,6 @@ from random import Random
 
 from harness.common.errors import UsageError
 from harness.common.names import check_name, on_one_line
-from harness.results.wording import plural
 from harness.runner.nemesis import (
     BROKER,
     DrawnFault,
@@ -40,13 +39,16 @@ def broker_numbers(target: Target) -> list[int] | None:
     return [int(number) for number in target.name.split(",")] if target.role in BY_NUMBER else None
 
 
-def require_numbers(role: str, name: str, example: str) -> None:
-    """Raise `UsageError` unless `name` lists as many brokers as `example`, each once, with commas."""
-    numbers, count = name.split(","), len(example.split(","))
-    if len(set(numbers)) != count or len(numbers) != count or not all(map(str.isdecimal, numbers)):
+def require_numbers(role: str, name: str, brokers: Sequence[int]) -> None:
+    """Raise `UsageError` unless `name` lists a minority, a majority or all of the brokers, each once, with commas."""
+    least = {"minority": 1, "majority": len(majority(brokers)), "all": len(brokers)}[role]
+    most = len(minority(brokers)) if role == "minority" else len(brokers)
+    numbers = name.split(",")
+    decimal = all(map(str.isdecimal, numbers))
+    if not decimal or len(set(numbers)) < len(numbers) or not least <= len(numbers) <= most:
+        how_many = str(least) if least == most else f"{least} to {most}"
         raise UsageError(
-            f"{role}:{on_one_line(name)} is not {BY_NUMBER[role]}: write {plural(count, 'number')} with commas, "
-            f"for example {role}:{example}"
+            f"{role}:{on_one_line(name)} is not {BY_NUMBER[role]}: write {how_many} of their numbers, with commas"
         )
 
 

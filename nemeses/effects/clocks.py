@@ -4,7 +4,6 @@ Only the clock that its process sees is changed, through the preloaded library. 
 waits and sleeps keep their lengths.
 """
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -46,7 +45,7 @@ def change_broker_clock(
     """Set the clock of the brokers that have the role, and set it back at the heal.
 
     The fault acted if, before the heal, each of the brokers writes a record with a time stamp of the changed clock. A
-    broker whose clock was ahead is killed and started again at the heal.
+    broker whose clock is then more than `CATCHES_UP_S` ahead is killed and started again.
 
     Args:
         context: The parts of the run.
@@ -80,7 +79,9 @@ def change_broker_clock(
         return f"broker {broker.id} wrote a record with a time {in_words(measured_s)}"
 
     def heal(broker: Broker) -> None:
-        ahead_now_s = ahead_s + (rate - 1) * (time.monotonic() - begun_s.get(broker.id, math.inf))
+        if broker.id not in begun_s:
+            return
+        ahead_now_s = ahead_s + (rate - 1) * (time.monotonic() - begun_s[broker.id])
         broker.preload.set_clock()
         if ahead_now_s > CATCHES_UP_S:
             # Else Kafka does not connect again before its clock has caught up with the last connection.

@@ -58,7 +58,7 @@ def slow_syncs(
             return (count, waited_s / count) if count and waited_s >= count * delay_s else None
 
         count, each_s = context.wait_for(
-            delayed, f"broker {broker.id} to call fsync {delay_s:g} s slower", SYNC_TIMEOUT_S
+            delayed, f"broker {broker.id} to call fsync {delay_s:g} s slower", SYNC_TIMEOUT_S + delay_s
         )
         return f"broker {broker.id} called fsync {count} times, each {each_s:.2f} s slower"
 

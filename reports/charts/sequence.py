@@ -49,7 +49,7 @@ def legend(diagram: Diagram) -> str:
         "Red: what a correct run does not have.": any(message.bad for message in diagram.messages),
         "Orange: faults.": bool(kinds & {Kind.FAULT, Kind.HEAL}),
         "Dashed, purple: requests on which a rule acted, and their retries.": Kind.REQUEST in kinds,
-        "The number of a request is its correlation id.": bool(kinds & {Kind.REQUEST, Kind.COMMIT}),
+        "The number of a request is its correlation id.": Kind.REQUEST in kinds,
     }
     return " ".join(meaning for meaning, shown in meanings.items() if shown)
 

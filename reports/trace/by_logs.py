@@ -16,6 +16,8 @@ LogPosition = tuple[int, int]
 OFFSETS = "__consumer_offsets"
 AROUND_NS = 1_000_000_000
 """The time before and after a fault to include."""
+LOOKED_UP_AT_ONCE = 32
+"""Offset commits whose batches are looked up together. Most often the first of them counts."""
 MOST_OTHERS = 8
 """The largest number of related records to show."""
 
@@ -144,16 +146,24 @@ def _commits_past(t: RunTables, at: LogPosition) -> Iterator[TraceStep]:
             past.setdefault(row["group"], []).append(row)
     for rows in past.values():
         rows.sort(key=lambda row: row["log_offset"])
-        batches = batches_of(t, [(row["log_tp"], row["log_offset"]) for row in rows])
-        deciding = [batches.get((row["log_tp"], row["log_offset"])) for row in rows]
-        counts = [
-            batch is None or not batch["transactional"] or batch["marker"] == "commit" for batch in deciding
-        ]
-        first = counts.index(True) if True in counts else len(rows) - 1
-        for row, batch in list(zip(rows, deciding, strict=True))[: first + 1][-MOST_OTHERS:]:
+        for row, batch in _until_one_counts(t, rows)[-MOST_OTHERS:]:
             yield stored_offset(t, row)
             if batch is not None and batch["transactional"]:
                 yield from _transaction_of_offsets(t, row, batch)
+
+
+def _until_one_counts(t: RunTables, rows: Sequence[Row]) -> list[tuple[Row, Row | None]]:
+    """Return the offset commits up to the first that counts, each with its batch. None: its log is not stored."""
+    seen: list[tuple[Row, Row | None]] = []
+    for start in range(0, len(rows), LOOKED_UP_AT_ONCE):
+        some = rows[start : start + LOOKED_UP_AT_ONCE]
+        batches = batches_of(t, [(row["log_tp"], row["log_offset"]) for row in some])
+        for row in some:
+            batch = batches.get((row["log_tp"], row["log_offset"]))
+            seen.append((row, batch))
+            if batch is None or not batch["transactional"] or batch["marker"] == "commit":
+                return seen
+    return seen
 
 
 def _transaction_of_offsets(t: RunTables, row: Row, batch: Row) -> Iterator[TraceStep]:

@@ -276,14 +276,14 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "a time with many digits": (entry("kill-broker", 10**400), "1: start_s is 1000"),
     "a majority of one broker": (
         entry("kill-broker", 5, 'target = "majority:1"'),
-        "1: majority:1 is not a majority of the brokers: write 2 numbers with commas, for example majority:",
+        "1: majority:1 is not a majority of the brokers: write 2 to 3 of their numbers, with commas",
     ),
     "a minority in the notation of a shape": (
         entry("kill-broker", 5, 'target = "minority:1-2"'), "1: minority:1-2 is not a minority of the brokers: write"),
     "a broker that is named twice": (
-        entry("kill-broker", 5, 'target = "all:1,1,2"'), "1: all:1,1,2 is not the whole cluster: write 3 numbers"),
+        entry("kill-broker", 5, 'target = "all:1,1,2"'), "1: all:1,1,2 is not the whole cluster: write 3 of"),
     "a restart of every broker that names one": (
-        entry("rolling-restart", 5, 'target = "all:1"'), "1: all:1 is not the whole cluster: write 3 numbers"),
+        entry("rolling-restart", 5, 'target = "all:1"'), "1: all:1 is not the whole cluster: write 3 of"),
     "a delay that is none": (
         entry("slow-fsync", 5, "delay_s = 1e-9"), "1: delay_s is 1e-09: write a number from 0.01 to 60, for example"),
     "a negative delay": (entry("slow-fsync", 5, "delay_s = -5"), "1: delay_s is -5: write a number from 0.01 to 60"),
@@ -302,6 +302,8 @@ MISTAKES: dict[str, tuple[str, str]] = {
         entry("reassign-partitions", 5) + entry("move-leader", 8),
         "because both change the replicas of partitions",
     ),
+    "two broken disks": (
+        entry("slow-fsync@controller", 5) + entry("fill-disk", 8), "because both change the disks of brokers"),
     "two wrong clocks": (
         entry("jump-broker-clock", 5) + entry("jump-worker-clock", 8), "because both change the clocks"),
     "a topic that the run does not have": (

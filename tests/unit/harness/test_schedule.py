@@ -73,6 +73,24 @@ def test_faults_begin_later_if_there_is_time(spare_s: float, start_s: float) -> 
     assert planned.start_s == start_s and planned.start_s + kill.duration_s <= limit_s
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("jump-worker-clock", "jump-broker-clock", "kill-worker"),
+        ("kill-broker", "kill-leader-ahead", "kill-worker"),
+        ("kill-broker", "kill-worker", "kill-postgres"),
+    ],
+)
+def test_a_time_limit_that_an_error_names_suffices_for_each_seed(names: tuple[str, ...]) -> None:
+    named = [NEMESES[name] for name in names]
+    with pytest.raises(UsageError, match=r"--time-limit (\d+)") as refused:
+        draw(named, TARGETS, 5, Random(1), chosen_by_user=True)
+    limit_s = float(str(refused.value).split("--time-limit ")[1].split()[0])
+    for seed in range(100):
+        planned_faults = draw(named, TARGETS, limit_s, Random(seed), chosen_by_user=True).planned_faults
+        assert {planned.fault for planned in planned_faults} == set(names)
+
+
 def test_faults_that_begin_later_keep_their_distances() -> None:
     named = [NEMESES["kill-broker"], NEMESES["partition"]]
     least_s = LEAD_S + sum(nemesis.duration_s for nemesis in named)

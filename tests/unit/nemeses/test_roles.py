@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping
+from contextlib import nullcontext
 from random import Random
 
 import pytest
@@ -12,7 +13,7 @@ from harness.common.errors import FaultFailed, UsageError
 from harness.model.pipeline import TopicSpec
 from harness.runner.nemesis import PlannedFault, Resource, Target
 from harness.testing.fake_cluster import FakeBroker, FakeCluster, fault_context
-from nemeses.aiming.roles import ROLES, majority, minority
+from nemeses.aiming.roles import ROLES, majority, minority, require_numbers
 from nemeses.registry import NEMESES
 from tests.support.drawn_schedule import draw
 from tests.unit.harness.test_schedule import TARGETS
@@ -261,3 +262,24 @@ def test_no_fault_waits_for_a_worker_while_several_brokers_are_away(fault: str) 
         occupies(in_role(fault, "controller")) == occupies(in_role(fault, "minority:2")) == {Resource.BROKERS}
     )
     assert occupies(in_role(fault, "majority:1,2")) == {Resource.BROKERS, Resource.WORKERS}
+
+
+@pytest.mark.parametrize(
+    ("target", "fits"),
+    [
+        ("minority:1", True),
+        ("minority:1,2", True),
+        ("minority:1,2,3", False),
+        ("majority:1,2", False),
+        ("majority:1,2,3", True),
+        ("majority:1,2,3,4", True),
+        ("all:1,2,3,4", False),
+        ("all:1,2,3,4,5", True),
+        ("minority:1,1", False),
+        ("minority:", False),
+    ],
+)
+def test_a_minority_and_a_majority_have_any_number_that_fits(target: str, fits: bool) -> None:
+    role, _, name = target.partition(":")
+    with nullcontext() if fits else pytest.raises(UsageError, match=f"{target} is not"):
+        require_numbers(role, name, range(1, 6))

@@ -48,7 +48,9 @@ def test_what_did_not_happen_is_said() -> None:
 
 def test_without_load_before_the_fault_it_is_not_known_what_is_normal() -> None:
     early = replace(MEASURED, rate_back_s=None, latency_back_s=None, lag_back_s=None, seconds_before=2)
-    assert describe_recovery(early).endswith("what is normal is not known from 2 seconds before it")
+    assert describe_recovery(early).endswith(
+        "not known when back to normal: only 2 seconds of load before it"
+    )
     backs = ("Rate back", "Latency back", "Lag back")
     assert [value for name, value in recovery_details(early) if name in backs] == ["not known"] * 3
     late = replace(early, seconds_before=3)

@@ -58,3 +58,5 @@ def test_the_legend_has_only_the_colours_that_are_drawn() -> None:
     request = Message(3, "w", "coordinator of an id", "EndTxn(commit) 7", Kind.REQUEST, bad=True)
     words = legend(diagram(begin, request))
     assert words.startswith("Red: ") and "purple" in words and "Orange" not in words
+    assert words.endswith("The number of a request is its correlation id.")
+    assert legend(diagram(Message(3, "w", "coordinator of an id", "EndTxn(commit)", Kind.COMMIT))) == ""

@@ -8,6 +8,7 @@ from harness.common.errors import UsageError
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import FaultReport
 from reports.run_tables import RunTables
+from reports.trace import by_logs
 from reports.trace.by_logs import of_fault, of_id, of_record
 from tests.support.changed_requests import write_held_requests
 from tests.support.histories import WALL_MS, History
@@ -69,7 +70,11 @@ def test_an_input_is_traced_with_its_outputs_and_the_commit_that_passed_it(tmp_p
     assert "log of x/0: offset 0 is written by producer 1 epoch 0, and holds held 0" in words
 
 
-def test_an_input_is_traced_with_the_aborted_commits_before_the_one_that_counts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [1, 32])
+def test_an_input_is_traced_with_the_aborted_commits_before_the_one_that_counts(
+    at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_logs, "LOOKED_UP_AT_ONCE", at_once)
     history = History()
     history.feed(3)
     history.transact(0, 1, outcome="fail", transactional_id="id-1")

@@ -41,10 +41,11 @@ def test_a_stalled_call_is_reported_with_the_broker_that_should_answer(
     tmp_path: Path, call: str, responder: str
 ) -> None:
     with fake_run(tmp_path, script(call)) as run:
-        run.run_log.client_notes = "it may hang"
+        run.run_log.client_notes = "send_offsets_to_transaction may hang"
         ((code, subject, text),) = reasons(run)
     assert (code, subject) == ("stalled", "s-1.0")
-    assert text.endswith("; known of this client: it may hang")
+    known = "; known of this client: send_offsets_to_transaction may hang"
+    assert text.endswith(known) is (call == "send_offsets_to_transaction")
     assert f"worker s-1.0 has waited in {call} for" in text and responder in text
 
 
