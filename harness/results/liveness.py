@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+COMPARED_WITH_NORMAL = ("rate_back_s", "latency_back_s", "lag_back_s")
+"""The values of `Liveness` that are measured against what was normal before the fault."""
 LEAST_BEFORE_S = 3
 """A median of fewer seconds before the fault says nothing: then it is not known when the value was back."""
 
@@ -45,13 +47,13 @@ class Liveness:
 
     @property
     def normal_known(self) -> bool:
-        """Whether there was load for long enough before the fault to know what is normal."""
+        """Whether the load before the fault shows what is normal. It must have lasted for `LEAST_BEFORE_S`."""
         return self.seconds_before is None or self.seconds_before >= LEAST_BEFORE_S
 
     @property
     def normal_after_s(self) -> float | None:
         """From the injection until rate, latency and lag are back in their bands. None: not all were seen back."""
-        back = (self.rate_back_s, self.latency_back_s, self.lag_back_s)
+        back = [getattr(self, name) for name in COMPARED_WITH_NORMAL]
         return None if None in back else max(filter(None, back), default=0.0)
 
     @property

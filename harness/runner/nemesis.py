@@ -376,9 +376,8 @@ class Nemesis:
     # By parameter, the smallest and the largest number that a schedule of the user may have.
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     least_brokers: int = 1  # with fewer, no broker can take over the role
-    least_replicas: int = (
-        1  # of each topic of the pipeline: with fewer, the fault destroys acknowledged records
-    )
+    # Of each topic of the pipeline. With fewer replicas, the fault would destroy acknowledged records.
+    least_replicas: int = 1
     # What it learns from the protocol proxy about its target, which is an instance of a custom pipeline:
     discovers_ids: bool = False  # a transactional id that the pipeline does not declare
     discovers_members: bool = False  # its member id in its group

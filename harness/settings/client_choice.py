@@ -35,7 +35,7 @@ class ClientChoice:
 
     @property
     def notes(self) -> str:
-        """What is known of the pinned version. Empty: nothing, or the option has no version."""
+        """The notes about the pinned version. Empty: there are none."""
         return self.pinned.notes if self.pinned is not None else ""
 
 

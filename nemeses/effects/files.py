@@ -131,4 +131,4 @@ def _log_folder(broker: Broker, planned: PlannedFault) -> Path:
 
 
 def _share(planned: PlannedFault) -> float:
-    return float(planned.parameters["share"])
+    return min(1.0, max(0.0, float(planned.parameters["share"])))

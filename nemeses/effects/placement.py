@@ -43,9 +43,8 @@ def place(context: FaultContext, replicas: Replicas) -> None:
         others = [
             partition for partition, brokers in replicas.items() if now[partition] != (brokers, brokers[0])
         ]
-        if (
-            others
-        ):  # again, because the first replica may have been down, or may have ended after it was elected
+        if others:
+            # Each time, because a first replica may be down now, or may end after its election.
             cluster.elect_preferred(others)
         return not others
 

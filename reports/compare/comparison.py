@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.results.liveness import Liveness
+from harness.results.liveness import COMPARED_WITH_NORMAL, Liveness
 from harness.results.suite import CellState
 from harness.results.verdict import FaultReport
 from harness.results.wording import join_words, number, plural, printable, seconds
@@ -284,7 +284,7 @@ def _recovery_rows(
 def _may_show(name: str, side: Sequence[Liveness | None]) -> bool:
     """Return whether a run of a side has the evidence for a value of `Liveness`."""
     measured = [liveness for liveness in side if liveness is not None]
-    return any(liveness.normal_known or not name.endswith("_back_s") for liveness in measured)
+    return any(liveness.normal_known or name not in COMPARED_WITH_NORMAL for liveness in measured)
 
 
 def _reasons(faults: Sequence[FaultReport]) -> str:

@@ -31,7 +31,7 @@ def intact(folder: Path) -> list[bool]:
     return [batch.intact() for batch in read_log(folder, ReplicaDamage())]
 
 
-@pytest.mark.parametrize(("share", "damaged"), [(0.0, 0), (0.3, 1), (0.5, 2)])
+@pytest.mark.parametrize(("share", "damaged"), [(0.0, 0), (0.3, 1), (0.5, 2), (-1.0, 0)])
 def test_one_bit_of_the_chosen_batch_is_flipped(share: float, damaged: int, tmp_path: Path) -> None:
     broker = broker_with(tmp_path)
     segment = tmp_path / "in-0" / f"{0:020}.log"
