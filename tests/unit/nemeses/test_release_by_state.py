@@ -65,9 +65,9 @@ def test_it_is_delivered_when_its_transaction_is_in_the_state(
 
 
 def test_without_the_state_it_is_delivered_at_the_heal_and_did_not_act(tmp_path: Path) -> None:
-    views = [COMPLETE, ONGOING]
+    views = [COMPLETE, ONGOING, ONGOING]
     with watched(tmp_path, ("CompleteAbort", "Ongoing"), views) as (link, kept):
-        wait_for(lambda: len(views) == 1, "the coordinator to be asked", 5.0)
+        wait_for(lambda: len(views) == 1, "the coordinator to show the second view", 5.0)
         assert not link.broker.written
     assert link.broker.take() == [link.end_txn(5, commit=False)]
     assert (
