@@ -1,19 +1,22 @@
 """`fencepost check`."""
 
+import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import click
 
 from fencepost import registry
-from fencepost.checks.run_folders import find_histories
+from fencepost.checks.run_folders import NamedHistory, find_histories
 from fencepost.commands import options as cli_options
 from fencepost.commands import output
 from fencepost.runs.progress import progress_for
 from harness.common.errors import ExitStatus, UsageError
 from harness.common.names import check_name
-from harness.results.verdict import worst_status
+from harness.results.verdict import Verdict, worst_status
 
 
 @click.command("check", short_help="Check stored runs and external histories.")
@@ -21,10 +24,17 @@ from harness.results.verdict import worst_status
 @click.option("--allow", metavar="NAME,...", default="", help="anomalies that do not make a history invalid")
 @click.option("--update", is_flag=True, help="write verdict.json and the report of stored runs again")
 @click.option("--blind", is_flag=True, help="check stored runs without the journals of their workers")
+@click.option("--out", metavar="FILE", help="write the report of one external history as a page, too")
 @cli_options.option_flags("master", "spark-conf")
 @cli_options.json_flag
 def command(
-    histories: tuple[str, ...], allow: str, update: bool, blind: bool, as_json: bool, **flags: Any
+    histories: tuple[str, ...],
+    allow: str,
+    update: bool,
+    blind: bool,
+    out: str | None,
+    as_json: bool,
+    **flags: Any,
 ) -> ExitStatus:
     """Check stored runs and external histories. One job checks all of them. No cluster is needed.
 
@@ -40,6 +50,7 @@ def command(
       fencepost check store/latest --update
       fencepost check store/latest --blind
       fencepost check history.edn --allow poll-skip
+      fencepost check history.edn --out report.html
       fencepost check store more/*.jsonl.gz --json
       fencepost check s3a://bucket/night --master spark://host:7077
     """
@@ -52,6 +63,7 @@ def command(
             "--update needs all evidence, and --blind ignores the journals: leave out one of the two"
         )
     named = [history for path in histories for history in find_histories(path)]
+    page = None if out is None else _page_of_history(out, named)
     if update and (external := [history.history for history in named if history.file is not None]):
         print(f"fencepost: --update is for stored runs, and {external[0]} is not one", file=sys.stderr)
 
@@ -77,4 +89,27 @@ def command(
             update=update,
             blind=blind,
         )
+    if page is not None and isinstance(result := all_results[0], Verdict):
+        from reports.html.history import draw
+
+        allowing = ["--allow", ",".join(sorted(allowed))] if allowed else []
+        again = shlex.join(["fencepost", "check", named[0].history, *allowing, "--out", str(page)])
+        output.write_page(page, draw(result, again), as_json=as_json)
     return worst_status(map(status_of, all_results))
+
+
+def _page_of_history(out: str, named: Sequence[NamedHistory]) -> Path:
+    """Return the path of the page. Raises `UsageError` if it cannot be written, or if there is not one external history
+    for it.
+    """
+    stored = next((history.history for history in named if history.folder is not None), None)
+    if stored is not None:
+        raise UsageError(
+            f"--out is for an external history, and {stored} is a stored run: `fencepost report` writes its report"
+        )
+    if len(named) != 1:
+        raise UsageError(f"--out is for one external history, and {len(named)} are named: name one")
+    page = output.page_path(out)
+    if isinstance(named[0].file, Path) and page.exists() and page.samefile(named[0].file):
+        raise UsageError(f"--out {out} would overwrite the history: name another file")
+    return page

@@ -1,14 +1,14 @@
 """`fencepost compare`."""
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from fencepost.checks.run_folders import find_run
-from harness.common.errors import EnvironmentFailure, ExitStatus, UnreadableInput, UsageError
+from fencepost.commands import output
+from harness.common.errors import ExitStatus, UnreadableInput, UsageError
 from harness.record.run_tables import PLAN
 from harness.results.suite import SUITE_FILE
 
@@ -50,7 +50,7 @@ def command(a: str, b: str, as_json: bool, out: str | None) -> ExitStatus:
             f"{suite} is a suite and {run} is a run: name two runs, or two suites; the runs of the suite are in "
             f"{suite}/runs"
         )
-    page = None if out is None else _require_folder(Path(out))
+    page = None if out is None else output.page_path(out)
 
     from reports.compare.comparison import compare
     from reports.compare.sides import read_run, read_suite
@@ -59,8 +59,9 @@ def command(a: str, b: str, as_json: bool, out: str | None) -> ExitStatus:
     comparison = compare(*(read(path, folder) for path, folder in zip((a, b), folders, strict=True)))
     _print(comparison, as_json=as_json)
     if page is not None:
-        _write(page, comparison)
-        print(f"page     {page}", file=sys.stderr if as_json else sys.stdout)
+        from reports.html.compare import draw
+
+        output.write_page(page, draw(comparison), as_json=as_json)
     return ExitStatus.VALID
 
 
@@ -77,13 +78,6 @@ def _folder(path: str) -> Path:
     return find_run(path)
 
 
-def _require_folder(page: Path) -> Path:
-    """Return the path of the page. Raises `UsageError`, before anything is read, if it cannot be a file there."""
-    if page.is_dir() or not page.parent.is_dir():
-        raise UsageError(f"--out {page} cannot be written: name a file in a folder that exists")
-    return page
-
-
 def _print(comparison: "Comparison", *, as_json: bool) -> None:
     from reports.compare.text import lines
 
@@ -91,12 +85,3 @@ def _print(comparison: "Comparison", *, as_json: bool) -> None:
         print(json.dumps(comparison.as_json(), ensure_ascii=False))
     else:
         print(*lines(comparison), sep="\n")
-
-
-def _write(page: Path, comparison: "Comparison") -> None:
-    from reports.html.compare import draw
-
-    try:
-        page.write_text(draw(comparison), encoding="utf-8")
-    except OSError as error:
-        raise EnvironmentFailure(f"{page} could not be written: {error.strerror or error}") from error

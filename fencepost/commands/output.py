@@ -5,7 +5,7 @@ import sys
 from itertools import chain
 from pathlib import Path
 
-from harness.common.errors import FencepostError
+from harness.common.errors import EnvironmentFailure, FencepostError, UsageError
 from harness.results.verdict import Verdict
 
 
@@ -51,3 +51,20 @@ def print_history(history: str, result: Verdict | FencepostError, *, as_json: bo
 def error_line(history: str, error: str) -> str:
     """The JSON line for a history that cannot be read."""
     return json.dumps({"history": history, "valid": "unknown", "error": error}, ensure_ascii=False)
+
+
+def page_path(out: str) -> Path:
+    """Return the path of a page. Raises `UsageError`, before anything is read, if it cannot be a file there."""
+    page = Path(out)
+    if not out or page.is_dir() or not page.parent.is_dir():
+        raise UsageError(f"--out {out or 'with an empty name'} cannot be written: name a file in a folder that exists")
+    return page
+
+
+def write_page(page: Path, html: str, *, as_json: bool) -> None:
+    """Write a page, and print where it is. Raises `EnvironmentFailure` if it cannot be written."""
+    try:
+        page.write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise EnvironmentFailure(f"{page} could not be written: {error.strerror or error}") from error
+    print(f"page     {page}", file=sys.stderr if as_json else sys.stdout)

@@ -27,14 +27,13 @@ from harness.record.protocol_journal import JOURNAL, ProtocolJournal
 from harness.results import requests
 from harness.results import wording as words
 from harness.results.example import Example, Operation
-from harness.results.reasons import Reason
-from harness.results.verdict import FaultReport, Validity, Verdict, checks_without_evidence
+from harness.results.verdict import FaultReport, Validity, Verdict
 from reports import under_way
 from reports.axis.axis import embed, time_axis
 from reports.axis.subjects import ShownFinding, Span, spans
 from reports.charts import gantt, over_time
 from reports.findings_text import describe_indeterminate
-from reports.html import excerpts, folder
+from reports.html import checked, excerpts, folder
 from reports.html.findings import ReportAnomaly, examples, report_anomalies
 from reports.html.stories import ReportStory, report_stories
 from reports.html.template import WIDTHS, Drawings, policy, template
@@ -135,8 +134,8 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         open_title="Why it is unknown"
         if verdict.valid is Validity.UNKNOWN
         else "Not exercised, or not certain",
-        clean=_clean(verdict),
-        not_applicable=_not_applicable(verdict),
+        clean=checked.clean(verdict),
+        not_applicable=checked.not_applicable(verdict),
         settings=_settings(contents),
         requests=list(requests.rows(verdict.requests)),
         command=_command(verdict, contents),
@@ -273,15 +272,6 @@ def _phases(contents: folder.RunFiles) -> Drawings:
     return Drawings(*(gantt.phases(contents.metadata.phases, width) for width in WIDTHS))
 
 
-def _clean(verdict: Verdict) -> list[str]:
-    """Return the checks that found nothing."""
-    if not verdict.stats:
-        return []  # nothing was checked
-    return [
-        name for name in verdict.checked if name not in verdict.anomalies and name not in verdict.not_checked
-    ]
-
-
 def _open_ends(verdict: Verdict, contents: folder.RunFiles) -> Iterator[tuple[str, Sequence[str], str, str]]:
     """Yield (kind, names, why, what to change) for everything that is unknown, not exercised, not checked or
     indeterminate.
@@ -292,23 +282,10 @@ def _open_ends(verdict: Verdict, contents: folder.RunFiles) -> Iterator[tuple[st
     for name, why in {**unscheduled, **verdict.not_exercised}.items():
         if not any(reason.text.endswith(why) for reason in verdict.unknown_because):
             yield "not exercised", (name,), why, ""  # the reason says what helps, if anything does
-    by_reason: dict[Reason, list[str]] = {}
-    for name, reason in checks_without_evidence(verdict.not_checked).items():
-        by_reason.setdefault(reason, []).append(name)
-    for reason, names in by_reason.items():
+    for reason, names in checked.without_evidence(verdict):
         yield "not checked", names, reason.text, reason.remedy  # a longer run would not help
     if verdict.unsettled.count:
         yield "indeterminate", (), describe_indeterminate(verdict.unsettled), MORE_LOGS
-
-
-def _not_applicable(verdict: Verdict) -> list[dict[str, Any]]:
-    """Return the checks that do not apply to this kind of history or pipeline, grouped by reason: why, names, count."""
-    by_reason: dict[str, list[str]] = {}
-    without_evidence = checks_without_evidence(verdict.not_checked)
-    for name, reason in verdict.not_checked.items():
-        if name not in without_evidence:
-            by_reason.setdefault(reason.text, []).append(name)
-    return [{"why": why, "names": names, "count": len(names)} for why, names in by_reason.items()]
 
 
 def _settings(contents: folder.RunFiles) -> dict[str, list[tuple[str, str]]]:

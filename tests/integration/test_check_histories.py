@@ -4,6 +4,7 @@ import gzip
 import json
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -88,3 +89,14 @@ def test_an_allowed_anomaly_is_listed_with_the_option_that_allows_it(answers: An
 
 def test_an_unknown_anomaly_in_allow_is_wrong_usage(tmp_path: Path) -> None:
     assert check("--allow", "poll-skipp", tmp_path / "x.jsonl") == (2, [])
+
+
+def test_the_report_of_a_history_is_written_as_a_page(answers: Any, tmp_path: Path) -> None:
+    folder, _, _ = answers
+    page = tmp_path / "page.html"
+    status, (verdict,) = check(folder / "cycle.edn", "--allow", "poll-skip", "--out", page)
+    assert status == 1
+    html = page.read_text(encoding="utf-8")
+    (step, *_) = verdict["anomalies"]["G1c"]["examples"][0]["steps"]
+    assert unescape(html).count(step) >= 1
+    assert f"fencepost check {folder}/cycle.edn --allow poll-skip --out {page}" in html

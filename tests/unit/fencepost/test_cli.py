@@ -137,6 +137,9 @@ def test_doctor_fails_only_if_something_is_missing():
         ),
         (["check"], "missing argument 'STORE|HISTORY...'"),
         (["check", "store", "--spark-conf", "x"], "spark-conf must be NAME=VALUE"),
+        (["check", "absent", "gone", "--out", "page.html"], "--out is for one external history, and 2 are named"),
+        (["check", "absent", "--out", "no/page.html"], "--out no/page.html cannot be written: name a file"),
+        (["check", "absent", "--out", ""], "--out with an empty name cannot be written: name a file"),
         (["replay", "absent"], "there is no absent"),
         (["report", "absent"], "there is no absent"),
     ],
@@ -162,6 +165,21 @@ def test_each_unreadable_history_has_a_line_and_no_spark_is_started(tmp_path: Pa
         "history.jsonl",
         "empty",
     ]
+
+
+def test_the_page_of_a_history_never_overwrites_it_and_is_not_for_a_stored_run(tmp_path: Path):
+    history = tmp_path / "history.jsonl"
+    history.write_text('{"process": 0, "type": "invoke", "f": "poll", "value": [["poll"]]}\n')
+    before = history.read_text()
+    process = fencepost("check", "history.jsonl", "--out", "../" + tmp_path.name + "/history.jsonl", cwd=tmp_path)
+    assert (process.returncode, history.read_text()) == (2, before)
+    assert "would overwrite the history: name another file" in process.stderr
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.toml").write_text("")
+    process = fencepost("check", "run", "--out", "page.html", cwd=tmp_path)
+    assert process.returncode == 2
+    assert "run is a stored run: `fencepost report` writes its report" in process.stderr
+    assert not (tmp_path / "page.html").exists()
 
 
 def test_an_unreachable_spark_master_is_reported_before_the_run_starts(tmp_path: Path):

@@ -2,7 +2,6 @@ import base64
 import hashlib
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from reports.html.page import _moment, draw
 from reports.html.stories import ReportStory
 from tests.support.changed_requests import write_held_requests
 from tests.support.findings import findings_of
+from tests.support.html_page import HOSTILE, Page
 from tests.support.synthetic_store import (
     FAULTS,
     REPROCESSED_INPUT,
@@ -30,27 +30,6 @@ from tests.support.synthetic_store import (
     write_journal,
     write_store,
 )
-
-HOSTILE = "</style></script><script>alert(1)</script><img src=x onerror=alert(1)>\"'\x00\x1b\u202e{{ 7 * 7 }}"
-
-
-class Page(HTMLParser):
-    """The tags, attributes, anchors, links and text that a browser would see."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-    def all(self, name: str) -> list[str]:
-        return [value for _, attributes in self.tags if (value := attributes.get(name)) is not None]
 
 
 def hostile_verdict() -> Verdict:
