@@ -57,7 +57,9 @@ def page_path(out: str) -> Path:
     """Return the path of a page. Raises `UsageError`, before anything is read, if it cannot be a file there."""
     page = Path(out)
     if not out or page.is_dir() or not page.parent.is_dir():
-        raise UsageError(f"--out {out or 'with an empty name'} cannot be written: name a file in a folder that exists")
+        raise UsageError(
+            f"--out {out or 'with an empty name'} cannot be written: name a file in a folder that exists"
+        )
     return page
 
 

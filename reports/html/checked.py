@@ -20,9 +20,7 @@ def not_applicable(verdict: Verdict) -> list[dict[str, Any]]:
     """Return the checks that do not apply to this kind of history or pipeline, grouped by reason: why, names, count."""
     without_evidence = checks_without_evidence(verdict.not_checked)
     others = {name: why for name, why in verdict.not_checked.items() if name not in without_evidence}
-    return [
-        {"why": reason.text, "names": names, "count": len(names)} for reason, names in _by_reason(others)
-    ]
+    return [{"why": reason.text, "names": names, "count": len(names)} for reason, names in _by_reason(others)]
 
 
 def without_evidence(verdict: Verdict) -> Iterator[tuple[Reason, Sequence[str]]]:

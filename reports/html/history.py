@@ -223,5 +223,3 @@ def _label(name: str) -> str:
 def _time(time_ns: int | None) -> str:
     """Return a time of the history in seconds, to the microsecond; an empty string if it is not known."""
     return "" if time_ns is None else f"{time_ns / 1e9:,.6f} s"
-
-

@@ -137,7 +137,10 @@ def test_doctor_fails_only_if_something_is_missing():
         ),
         (["check"], "missing argument 'STORE|HISTORY...'"),
         (["check", "store", "--spark-conf", "x"], "spark-conf must be NAME=VALUE"),
-        (["check", "absent", "gone", "--out", "page.html"], "--out is for one external history, and 2 are named"),
+        (
+            ["check", "absent", "gone", "--out", "page.html"],
+            "--out is for one external history, and 2 are named",
+        ),
         (["check", "absent", "--out", "no/page.html"], "--out no/page.html cannot be written: name a file"),
         (["check", "absent", "--out", ""], "--out with an empty name cannot be written: name a file"),
         (["replay", "absent"], "there is no absent"),
@@ -171,7 +174,9 @@ def test_the_page_of_a_history_never_overwrites_it_and_is_not_for_a_stored_run(t
     history = tmp_path / "history.jsonl"
     history.write_text('{"process": 0, "type": "invoke", "f": "poll", "value": [["poll"]]}\n')
     before = history.read_text()
-    process = fencepost("check", "history.jsonl", "--out", "../" + tmp_path.name + "/history.jsonl", cwd=tmp_path)
+    process = fencepost(
+        "check", "history.jsonl", "--out", "../" + tmp_path.name + "/history.jsonl", cwd=tmp_path
+    )
     assert (process.returncode, history.read_text()) == (2, before)
     assert "would overwrite the history: name another file" in process.stderr
     (tmp_path / "run").mkdir()

@@ -15,7 +15,14 @@ from tests.support.html_page import HOSTILE, Page
 SEND = {
     "op": 6, "process": 0, "f": "send", "outcome": "ok", "invoked": 5, "invoke_ns": 2_000_000, "complete_ns": 3_000_000
 }  # fmt: skip
-POLL = SEND | {"op": 12, "process": 3, "f": "poll", "invoked": 11, "invoke_ns": 9_000_000, "complete_ns": 9_500_000}
+POLL = SEND | {
+    "op": 12,
+    "process": 3,
+    "f": "poll",
+    "invoked": 11,
+    "invoke_ns": 9_000_000,
+    "complete_ns": 9_500_000,
+}
 LOST = {
     "record": {"key": "x", "value": 3, "offset": 12},
     "operation": SEND,
@@ -49,7 +56,8 @@ def rows_of(verdict: Verdict) -> list[list[str]]:
     """Return the cells of the tables of operations."""
     rows = re.findall(r'<tr><th scope="row">(T\d.*?)</tr>', html_of(verdict))
     return [
-        [unescape(re.sub("<[^>]*>", "", cell)) for cell in re.split(r"</t[hd]><td[^>]*>", row)] for row in rows
+        [unescape(re.sub("<[^>]*>", "", cell)) for cell in re.split(r"</t[hd]><td[^>]*>", row)]
+        for row in rows
     ]
 
 
