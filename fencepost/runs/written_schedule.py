@@ -22,7 +22,7 @@ from harness.runner.nemesis import BROKER, DrawnFault, FaultTargets, Nemesis, No
 from harness.runner.schedule import missing_need, why_not_together
 from harness.settings.options import Options
 from harness.settings.run_file import TABLES
-from nemeses.aiming.roles import BY_NUMBER, require_numbers
+from nemeses.aiming.roles import BY_NUMBER, ROLES, require_numbers
 
 OWN = ("fault", "target", "start_s", "hold_s")
 AIMS = ("step", "state", "stage", "prefers", "role")
@@ -177,7 +177,8 @@ class _Entry:
             nemesis.roles[target.role].draw(
                 Random(0), self._targets, target.name
             )  # it refuses an unknown name
-        if target.role in BY_NUMBER and target.role != BROKER:
+        is_shape = target.role in nemesis.roles and nemesis.roles[target.role] is not ROLES.get(target.role)
+        if target.role in BY_NUMBER and target.role != BROKER and not is_shape:
             require_numbers(target.role, target.name, self._targets.brokers)
         brokers = {str(number) for number in self._targets.brokers}
         for number in sorted(target.brokers - brokers):

@@ -107,6 +107,11 @@ def test_a_fault_on_links_has_a_shape_and_parameters(
     assert planned(tmp_path, stored, seed=99) == [fault]
 
 
+def test_a_shape_names_a_minority_of_several_brokers_with_a_hyphen(tmp_path: Path) -> None:
+    (fault,) = planned(tmp_path, entry("partition", 5, 'target = "minority:2-4"'), brokers=5)
+    assert str(fault.target) == "minority:2-4"
+
+
 def test_the_parameters_of_a_fault_on_links_are_drawn_if_an_entry_leaves_them_out(tmp_path: Path) -> None:
     drawn = {
         planned(tmp_path, entry("slow-network", 5, 'target = "isolate:1"'), seed=seed)[0].parameters[
