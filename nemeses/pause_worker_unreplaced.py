@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
-from harness.record.naming import split_partition
 from harness.runner.nemesis import (
     DrawnFault,
     FaultContext,
@@ -19,9 +18,8 @@ from harness.runner.nemesis import (
     PlannedFault,
 )
 from harness.runner.occupied import uses_workers
-from nemeses.aiming.in_transaction import stage_of
 from nemeses.aiming.targets import any_worker
-from nemeses.effects.zombie_workers import PROVES, PausedWorker, await_others, pause_until_taken_over
+from nemeses.effects.zombie_workers import PROVES, PausedWorker, await_others, id_of, pause_until_taken_over
 
 REQUIREMENT = "a step at which a worker has polled inputs that another worker of its stage can take over"
 
@@ -43,9 +41,7 @@ def pause_worker_unreplaced(context: FaultContext, planned: PlannedFault) -> Ite
 
 
 def _await_others(context: FaultContext, paused: PausedWorker) -> str:
-    member = paused.member
-    stage, partitions = stage_of(context, member), map(split_partition, paused.claims)
-    transactional_id = stage.transactional_id_of(member.worker or "", partitions) or ""
+    transactional_id = id_of(context, paused.member, paused.claims)
     at_pause = context.cluster.describe_transaction(transactional_id)
 
     def transaction_ended() -> str | None:

@@ -25,7 +25,7 @@ GOAL = "zombie"
 PROVES = "others committed its inputs, and the worker then continued its transaction"
 PROCESS_ENDED = "the process ended"
 MORE_TRIES = 3
-"""How many later transactions of the worker to try if others have already committed its inputs."""
+"""How many later transactions of the worker to try if others cannot take this one over."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class PausedWorker:
 
     member: RunProcess
     claims: Claims  # its inputs
-    uncommitted: Claims  # those that its group had not committed
+    uncommitted: Claims  # those that its group, if it has one, had not committed
 
 
 TakeOver = Callable[[FaultContext, PausedWorker], str]
@@ -66,12 +66,12 @@ def pause_until_taken_over(
         # Wait for a transaction that is to commit. A zombie that would abort anyway proves nothing.
         timeout_s = context.scaled(STEP_TIMEOUT_S)
         claims = processes.hold_at_step(member, step, timeout_s, intended_end="commit")
-        uncommitted = _uncommitted(context, member, claims)
+        uncommitted = _uncommitted(context, member, claims, replaced)
         for _ in range(MORE_TRIES):
             if uncommitted:
                 break
             claims = processes.hold_at_step(member, step, timeout_s, intended_end="commit", resume=True)
-            uncommitted = _uncommitted(context, member, claims)
+            uncommitted = _uncommitted(context, member, claims, replaced)
     except WaitTimeout as error:  # a worker without inputs reaches no step, so the fault is not injected
         effect.unmet_goals[GOAL] = str(error)
         yield effect
@@ -98,15 +98,27 @@ def pause_until_taken_over(
         effect.add_proof(came_back)
 
 
-def _uncommitted(context: FaultContext, member: RunProcess, claims: Claims) -> Claims:
-    """Return the claims of the worker that its group has not committed.
+def _uncommitted(context: FaultContext, member: RunProcess, claims: Claims, replaced: bool) -> Claims:
+    """Return the claims of the worker of which the fault can see that others take them over.
 
-    Only for these claims can the fault see that another worker commits them.
+    In a group these are the claims that the group has not committed. Without a group, and without a replacement, only
+    the time-out of its transaction ends it, so there must be one: it begins with the first record.
     """
-    if member.group is None:
+    if member.group is not None:
+        committed = context.cluster.committed_offsets(member.group)
+        return {
+            key: claim for key, claim in claims.items() if committed.get(split_partition(key), -1) < claim[1]
+        }
+    if replaced or stage_of(context, member).offset_tracking is OffsetTracking.EACH:
         return claims
-    committed = context.cluster.committed_offsets(member.group)
-    return {key: claim for key, claim in claims.items() if committed.get(split_partition(key), -1) < claim[1]}
+    view = context.cluster.describe_transaction(id_of(context, member, claims))
+    return claims if view is not None and view.state == "Ongoing" else {}
+
+
+def id_of(context: FaultContext, member: RunProcess, claims: Claims) -> str:
+    """Return the transactional id of a worker's transaction; an empty string if it has none."""
+    partitions = map(split_partition, claims)
+    return stage_of(context, member).transactional_id_of(member.worker or "", partitions) or ""
 
 
 def await_others(context: FaultContext, paused: PausedWorker, otherwise: Callable[[], str | None]) -> str:

@@ -77,7 +77,9 @@ def test_partitions_move_and_their_segments_roll_under_a_correct_pipeline(
         assert now.split(", ")[0] != before.split(", ")[0]
         assert len(now.split(", ")) == (3 if brokers > 3 else 2)
     for report in (rolled, offsets):
-        first, last = map(int, re.findall(r"(\d+) segment files.*; (\d+) at the heal", report["evidence"])[0])
+        first, last = map(
+            int, re.findall(r"had (\d+) segment files of .*, and then (\d+);", report["evidence"])[0]
+        )
         assert last > first
 
 

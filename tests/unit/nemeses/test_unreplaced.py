@@ -189,6 +189,17 @@ def test_a_worker_is_paused_until_others_have_taken_over_and_is_not_replaced(
         assert journal_names(run) == ["s-1.0"] and run.processes.all_processes[0].alive
 
 
+def test_without_a_group_it_waits_for_a_transaction_that_the_coordinator_knows(tmp_path: Path) -> None:
+    """A transaction that only reads is not begun, so no time-out ends it."""
+    cluster = ReadingCluster(ABORTED, ONGOING, ONGOING, ABORTED)
+    with fake_run(tmp_path, Script(ABORTED_ZOMBIE), cluster) as run:
+        run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+        leave_group(run)
+        with NEMESES[WORKER].inject(run.context, AIMED[WORKER]) as effect:
+            pass
+        assert effect.acted and "had aborted its transaction of s-1" in effect.proof[0]
+
+
 @pytest.mark.parametrize("looks", [[ONGOING], [ABORTED], []])
 def test_a_worker_whose_transaction_does_not_end_was_no_zombie(
     looks: list[TransactionView], tmp_path: Path
