@@ -198,7 +198,8 @@ def check(
     Args:
         paths: Folders of runs, folders that contain runs, or files of histories.
         options: `master` and `spark_conf` (the Spark that checks), `blind` (check stored runs without the journals of
-            their workers) and `allow` (names of anomalies that do not make a history invalid).
+            their workers), `allow` (names of anomalies that do not make a history invalid) and `out` (the file to which
+            the report of one external history is written as a page, too).
     """
     path_list = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     return _call(
@@ -252,7 +253,7 @@ def option_words(options: Mapping[str, Any]) -> list[str]:
             ]
         elif name == "blind":
             words += [flag] if value else []
-        elif name == "master":
+        elif name in ("master", "out"):
             words += [flag, str(value)]
         elif name == "allow":
             words += [flag, value if isinstance(value, str) else ",".join(value)]

@@ -74,6 +74,7 @@ class CheckOptions(TypedDict, total=False):
     spark_conf: Mapping[str, str] | None
     blind: bool | None  # check stored runs without the journals of their workers
     allow: Names | None  # anomalies that do not make a history invalid
+    out: str | Path | None  # write the report of one external history as a page, too
 
 
 class ReasonDocument(TypedDict):

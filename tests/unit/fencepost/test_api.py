@@ -130,6 +130,12 @@ def test_check_passes_allowed_anomalies_to_the_command(monkeypatch):
     assert arguments == ["check", "--json", "--allow", "poll-skip,G0", "--", "night.edn"]
 
 
+def test_check_passes_the_file_of_a_page_to_the_command(monkeypatch):
+    monkeypatch.setattr(api, "_call", lambda arguments, _: [arguments])
+    (arguments,) = fencepost.check("night.edn", out=Path("page.html"))
+    assert arguments == ["check", "--json", "--out", "page.html", "--", "night.edn"]
+
+
 def test_the_message_of_a_failed_command_is_in_the_exception():
     with pytest.raises(fencepost.FencepostFailed, match="there is no fault") as error:
         fencepost.run(nemesis="kill-brocker")
