@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -90,11 +90,7 @@ def command(
             blind=blind,
         )
     if page is not None and isinstance(result := all_results[0], Verdict):
-        from reports.html.history import draw
-
-        allowing = ["--allow", ",".join(sorted(allowed))] if allowed else []
-        again = shlex.join(["fencepost", "check", named[0].history, *allowing, "--out", str(page)])
-        output.write_page(page, draw(result, again), as_json=as_json)
+        _write_page(page, result, allowed, as_json=as_json)
     return worst_status(map(status_of, all_results))
 
 
@@ -113,3 +109,11 @@ def _page_of_history(out: str, named: Sequence[NamedHistory]) -> Path:
     if isinstance(named[0].file, Path) and page.exists() and page.samefile(named[0].file):
         raise UsageError(f"--out {out} would overwrite the history: name another file")
     return page
+
+
+def _write_page(page: Path, verdict: Verdict, allowed: Collection[str], *, as_json: bool) -> None:
+    from reports.html.history import draw
+
+    allowing = ["--allow", ",".join(sorted(allowed))] if allowed else []
+    again = shlex.join(["fencepost", "check", verdict.history, *allowing, "--out", str(page)])
+    output.write_page(page, draw(verdict, again), as_json=as_json)

@@ -38,7 +38,7 @@ def ahead_s(port: Target, broker: int) -> float:
     before_ms = time.time() * 1000
     answer = send_request(port, request, REQUEST_TIMEOUT_S).responses[0].partition_responses[0]
     if answer.error_code == UNKNOWN_TOPIC_OR_PARTITION:
-        # Not before each record, because a broker whose clock stands still does not forward requests to the controller.
+        # Not before each record: if the clock of a broker stands still, it forwards no requests to the controller.
         _create(port, topic, broker)
     if answer.error_code != NO_ERROR:
         raise RequestRefused(f"writing to {topic}", answer.error_code, answer.error_message)

@@ -47,7 +47,7 @@ class Liveness:
 
     @property
     def normal_known(self) -> bool:
-        """Whether the load before the fault shows what is normal. It must have lasted for `LEAST_BEFORE_S`."""
+        """Return True if the load lasted `LEAST_BEFORE_S` before the fault. A shorter load shows no normal values."""
         return self.seconds_before is None or self.seconds_before >= LEAST_BEFORE_S
 
     @property

@@ -1,4 +1,4 @@
-"""What was checked and not found, and what was not checked, for the templates."""
+"""Lists of checks for the templates: those that found nothing, and those that were not made."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

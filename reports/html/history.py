@@ -197,16 +197,16 @@ def _drawing(ident: str, width: int, operations: list[HistoryOperation]) -> Mark
     return gantt(ident, width, "The operations in order of time", bars)
 
 
-def _open_ends(verdict: Verdict) -> Iterator[tuple[str, str, str]]:
-    """Yield (what, why, what to change) for everything that is unknown, passed over, not checked or indeterminate."""
+def _open_ends(verdict: Verdict) -> Iterator[tuple[str, Sequence[str], str, str]]:
+    """Yield (kind, names, why, what to change) for all that is unknown, passed over, not checked or indeterminate."""
     for reason in verdict.unknown_because:
-        yield "unknown", reason.text, reason.remedy
+        yield "unknown", (), reason.text, reason.remedy
     if over := verdict.stats.get("passed_over"):
-        yield "passed over", f"{plural(over, 'operation')}: f is none of {', '.join(KNOWN)}", ""
+        yield "passed over", (), f"{plural(over, 'operation')}: f is none of {', '.join(KNOWN)}", ""
     for reason, names in _not_checked(verdict, of_runs=False):
-        yield f"not checked: {join_words(names, 20)}", reason.text, reason.remedy
+        yield "not checked", names, reason.text, reason.remedy
     if verdict.unsettled.count:
-        yield "indeterminate", describe_indeterminate(verdict.unsettled), ""
+        yield "indeterminate", (), describe_indeterminate(verdict.unsettled), ""
 
 
 def _not_checked(verdict: Verdict, *, of_runs: bool) -> Iterator[tuple[Reason, Sequence[str]]]:

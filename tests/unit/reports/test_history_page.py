@@ -116,7 +116,7 @@ def test_allowed_anomalies_are_apart_and_name_who_permits_them() -> None:
 
 
 def test_an_unknown_history_says_first_why() -> None:
-    reason = Reason(ReasonCode.NOTHING_READ, "nothing was read", remedy="record what clients polled")
+    reason = Reason(ReasonCode.NOTHING_READ, "nothing was read", remedy="record what clients polled: `docs`")
     page = page_of(
         verdict_of(
             Validity.UNKNOWN,
@@ -126,7 +126,7 @@ def test_an_unknown_history_says_first_why() -> None:
         )
     )
     for part in (
-        "Why it is unknown", "nothing was read", "record what clients polled", "fencepost explain nothing-read",
+        "Why it is unknown", "nothing was read", "record what clients polled: docs", "fencepost explain nothing-read",
         "3,000 operations: f is none of txn", "need a run under Fencepost", "it names no markers: G0",
     ):  # fmt: skip
         assert part in page.text
