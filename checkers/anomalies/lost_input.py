@@ -1,7 +1,8 @@
 """Lost input: a group went past an input, but an expected output of the input is missing.
 
 A visible input lies between the group's first position and its final committed offset (by fate). At least one output
-that the workload expects of the input is not visible, although all outputs were read to the end. If a stage marks each
+that the workload expects of the input is not visible, although all outputs were read to the end. Equal outputs are
+counted: an input that must lead to two of them and led to one is lost. If a stage marks each
 input as done separately, the mark counts, and the committed offset does not. A later stage may make the output from an
 intermediate record that an earlier stage made from the input. Then the group of the later stage must have gone past the
 intermediate record.
@@ -33,33 +34,25 @@ from checkers.findings.lookup import wanted_keys
 from checkers.findings.rules import Suspect
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
+from checkers.stored.inputs import MISSING_OUTPUTS
 from checkers.stored.tables import Tables
 from harness.results.example import UNNAMED_OPERATION, Example, PassingCommit
 from harness.results.wording import join_words, printable
 
 LOST = ("run", "of", "input", "group")
 """These columns identify a lost input: its run, partition and offset, and the group that went past it."""
-VISIBLE_OUTPUTS = (
-    "filter(outputs, o -> o.visible and coalesce(o.output_name = e.output_name and o.topic = e.topic, false))"
-)
-NUMBER_EXPECTED = (
-    "greatest(size(filter(expected, x -> x.output_name = e.output_name and x.topic = e.topic)), 1)"
-)
-MISSING = f"""filter(expected, e -> size(array_distinct(transform({VISIBLE_OUTPUTS}, o -> o.name))) < {NUMBER_EXPECTED}
-    and ({NUMBER_EXPECTED} = 1 or not exists({VISIBLE_OUTPUTS}, o -> o.digest <=> e.digest)))"""
-"""The expected outputs that are missing. If several of them have one name: those whose digest no output has."""
 DONE = """if(e.intermediate_topic is null, struct(tp, offset), array_min(transform(
     filter(outputs, o -> o.visible and o.topic = e.intermediate_topic),
     o -> struct(o.tp as tp, o.offset as offset))))"""
 """The position that the group of the stage must have gone past: the input, or its first intermediate record."""
-SUSPECTS = (Suspect("inputs", f"visible and size({MISSING}) > 0"),)
+SUSPECTS = (Suspect("inputs", f"visible and size({MISSING_OUTPUTS}) > 0"),)
 
 
 def lost_input(t: Tables) -> DataFrame:
     """Return one row for each input and output name."""
     due = (
-        t.inputs.where(f"visible and size({MISSING}) > 0")
-        .selectExpr("run", "tp", "offset", "outputs", "each", f"explode({MISSING}) as e")
+        t.inputs.where(f"visible and size({MISSING_OUTPUTS}) > 0")
+        .selectExpr("run", "tp", "offset", "outputs", "each", f"explode({MISSING_OUTPUTS}) as e")
         .selectExpr(
             *("run", "tp", "offset", "outputs", "e.group", "e.output_name", "e.topic"),
             *("each and e.intermediate_topic is null as marked", f"{DONE} as done"),

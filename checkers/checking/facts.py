@@ -17,7 +17,7 @@ from checkers.checking.evidence import Fact
 from checkers.spark.checkpoint import local_rows
 from checkers.spark.joins import broadcast
 from checkers.stored.attempts import CUT_OFF, JOURNAL_OF, OPERATION_OF
-from checkers.stored.inputs import OFFSETS_TOPIC
+from checkers.stored.inputs import MISSING_OUTPUTS, OFFSETS_TOPIC
 from checkers.stored.log_transactions import (
     FROM_THE_START,
     count_doubtful_producers,
@@ -293,10 +293,6 @@ def _stored_spans(t: Tables) -> DataFrame:
     )
     ended = t.states.where(STATES["spans_ended"]).join(broadcast(partitions), on="run", how="left")
     return ended.groupBy("run").agg(*_counts({"spans_here": "size(array_except(before.tps, here)) = 0"}))
-
-
-MISSING_OUTPUTS = """filter(expected, e -> not exists(outputs,
-    o -> o.visible and coalesce(o.output_name = e.output_name and o.topic = e.topic, false)))"""
 
 
 def _inputs_left(s: Sources, t: Tables) -> DataFrame:

@@ -11,6 +11,26 @@ from checkers.stored.sources import Sources, any_without_journals
 OFFSETS_TOPIC = "__consumer_offsets"
 BY_GROUP = "partition by run, group, tp"
 
+_SAME = "{0}.output_name = e.output_name and {0}.topic = e.topic"
+VISIBLE_OUTPUTS = f"filter(outputs, o -> o.visible and coalesce({_SAME.format('o')}, false))"
+"""The visible outputs that have the output name and topic of the expected output `e`."""
+_SEEN = f"array_distinct(transform({VISIBLE_OUTPUTS}, o -> struct(o.name as name, o.digest as digest)))"
+_DUE = f"filter(expected, x -> {_SAME.format('x')})"
+_EARLIER = f"filter(slice(expected, 1, i + 1), x -> {_SAME.format('x')})"
+_BY_COUNT = f"size({_EARLIER}) > size({_SEEN})"
+_BY_DIGEST = f"""size(filter({_EARLIER}, x -> x.digest = e.digest)) > size(filter({_SEEN}, o -> o.digest <=> e.digest))
+    and size(filter({_SEEN}, (o, n) -> not exists({_DUE}, x -> x.digest <=> o.digest)
+        or size(filter(slice({_SEEN}, 1, n + 1), p -> p.digest <=> o.digest))
+        <= size(filter({_DUE}, x -> x.digest <=> o.digest)))) < size({_DUE})"""
+MISSING_OUTPUTS = f"""filter(expected, (e, i) -> if(size({_DUE}) = 1, size({_SEEN}) = 0,
+    if(exists({_DUE}, x -> x.digest is null), {_BY_COUNT}, {_BY_DIGEST})))"""
+"""The expected outputs of an input that are missing.
+
+An input may have to lead to several outputs of one name. They are compared by their digests: each expected output needs
+a visible output of its own. A visible output whose digest is not expected stands for one of those that are missing
+(`corrupt` finds it). A second output of one digest stands for none. If a digest is not known, only the number counts.
+"""
+
 
 def make_groups(
     s: Sources,

@@ -66,6 +66,40 @@ def of_two_outputs_that_one_output_name_owes_both_are_missing(h: History) -> Non
     h.transact(0, to="")
 
 
+@case(lost_input=1, options={"expects": "xx"})
+def of_two_equal_outputs_that_an_input_owes_one_is_missing(h: History) -> None:
+    h.feed(1)
+    h.transact(0)
+
+
+@case(options={"expects": "xx"})
+def of_two_equal_outputs_that_an_input_owes_none_is_missing(h: History) -> None:
+    h.feed(1)
+    h.transact(0, to="xx")
+
+
+@case(lost_input=1)
+def a_second_output_of_one_content_is_not_the_output_of_another_content(h: History) -> None:
+    h.feed(1)
+    h.expect(0, digest=8)
+    h.transact(0, to="xx")
+
+
+@case(corrupt=1)
+def an_output_of_unknown_content_stands_for_the_missing_one(h: History) -> None:
+    h.feed(1)
+    h.expect(0, digest=8)
+    _second(h, h.transact(0, to="xx"), digest=9)
+
+
+@case(lost_input=1)
+def without_digests_the_number_of_outputs_decides(h: History) -> None:
+    h.feed(1)
+    h.expect(0)
+    h.alter_expected(lambda row: row | {"digest": None})
+    h.transact(0)
+
+
 @case(lost_input=1, examples={"lost-input": {"slot": "q", "operations": []}})
 def an_output_with_another_output_name_is_not_the_expected_one(h: History) -> None:
     _owes_q(h)
