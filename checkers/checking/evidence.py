@@ -28,6 +28,8 @@ class EvidenceCounts:
     disorder: dict[int, int] = field(default_factory=dict)  # by partition: final deliveries out of order
     progress: dict[tuple[str, int], int | None] = field(default_factory=dict)
     """By group and partition: the last committed offset; None: it committed none."""
+    intermediate: set[str] = field(default_factory=set)
+    """Topics whose records are made from intermediate records, beside a stage without a promise of order."""
     due: set[str] = field(default_factory=set)  # the stages with expected outputs
     numbers: dict[str, Any] = field(default_factory=lambda: defaultdict(int))
 
@@ -53,6 +55,8 @@ class EvidenceCounts:
                 facts.disorder[body["tp"]] = body["backwards"]
             elif kind == "progress":
                 facts.progress[body.get("group", ""), body["tp"]] = body.get("final")
+            elif kind == "intermediate":
+                facts.intermediate.add(body["topic"])
             elif kind == "due":
                 facts.due.add(body["stage"])
             else:

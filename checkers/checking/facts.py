@@ -59,6 +59,7 @@ POSITIONS = {
     "named_by_some": "named_by_some",
     "inputs": "visible and is_input and not sentinel",
     "outputs": "visible and size(inputs) > 0",
+    "outputs_without_key": "visible and output_name is not null and size(inputs) = 1 and coalesce(key, '') = ''",
 }
 """Conditions on the rows of `log_entries`, each counted by partition."""
 _TXN = "operation.f = 'txn'"

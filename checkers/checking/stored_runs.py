@@ -34,6 +34,9 @@ __all__ = ["StoredRun", "check_each_run", "check_runs"]
 
 BY_TIME = "dirty-read by time"
 """The name in `not_checked` of the clause of dirty-read that compares two clocks."""
+BY_KEY, AT_GROWTH = "order-violation of outputs without a key", "order-violation where a topic grew"
+OF_INTERMEDIATE = "order-violation of intermediate records"
+"""The names in `not_checked` of outputs whose order was not checked, or only in part."""
 BY_COMMITS = "lost-commit by offsets"
 """The name in `not_checked` of the clause of lost-commit that needs each offset commit."""
 
@@ -155,7 +158,33 @@ def _clauses_not_checked(
         )
     if "lost-commit" not in not_checked and (reason := _why_commits_not_checked(facts, run)):
         reasons[BY_COMMITS] = reason
+    if "order-violation" not in not_checked:
+        reasons |= _orders_not_checked(facts)
     return reasons
+
+
+def _orders_not_checked(facts: EvidenceCounts) -> dict[str, Reason]:
+    """Return the outputs whose order was not checked, or only in part, with reasons."""
+    rows = [row for row in facts.partitions.values() if not row["internal"]]
+    outputs = {row["topic"] for row in rows if row.get("outputs")}
+    without_key = {row["topic"] for row in rows if row.get("outputs_without_key")}
+    grown = outputs & {row["topic"] for row in rows if row["growths"]}
+    words = {
+        BY_KEY: (without_key, "outputs without a key have no order that could be checked: see {}"),
+        AT_GROWTH: (
+            grown,
+            "{} got more partitions during the run: whether a key changed its partition only then was not checked",
+        ),
+        OF_INTERMEDIATE: (
+            facts.intermediate,
+            "it is not known which stage made the intermediate records of {}, and not every stage promises order",
+        ),
+    }
+    return {
+        name: Reason(ReasonCode.ORDER_NOT_KNOWN, sentence.format(join_words(sorted(topics))), name)
+        for name, (topics, sentence) in words.items()
+        if topics
+    }
 
 
 def _coverage(run: StoredRun, facts: EvidenceCounts, lacking: Collection[str]) -> dict[str, int]:

@@ -23,6 +23,7 @@ TPS = pa.schema(
         *((name, pa.bool_()) for name in ("internal", "compacted", "is_input", "ordered", "each", "logged")),
         *((name, pa.bool_()) for name in ("owing", "within_transactions", "compacts", "sums_alone")),
         *((name, pa.list_(pa.string())) for name in ("allows_duplicates", "unasked")),
+        ("growths", _i64),
         *((name, _i64) for name in ("log_start", "log_end", "high_watermark", "followers")),
         ("unreadable", pa.struct([("broker", pa.int32()), ("log_end", _i64), ("high_watermark", _i64)])),
         *((name, _i64) for name in ("rc_first", "rc_next")),
@@ -37,6 +38,17 @@ TOPICS = pa.schema(
         ("topic", pa.string()),
         *((f"topic_{name}", pa.bool_()) for name in ("rc_end", "ru_end", "logged", "whole")),
         *((name, pa.bool_()) for name in ("announced", "named")),
+    ]
+)
+
+
+ORDERS = pa.schema(
+    [
+        ("run", _i64),
+        ("in_tp", pa.int32()),
+        ("topic", pa.string()),
+        ("output_name", pa.string()),
+        ("promised", pa.bool_()),
     ]
 )
 
@@ -69,6 +81,7 @@ def rows_of_tps(
         sums_alone: sums are expected in the topic, and no outputs
         owing: the expected outputs of its records are known, for every stage that reads it
         unasked: of the run: array of the topics that may hold records other than expected outputs
+        growths: how often the topic got more partitions during the run
         within_transactions: programs without journals must write to the topic only in transactions
         allows_duplicates: of the run: array of the stages that promise at least once; null: none
         logged: the leader's log is stored, and not damaged
@@ -91,6 +104,7 @@ def rows_of_tps(
     free = {(run["run"], stage) for run in runs for stage in run["free_stages"]}
     owing = _owing(stages, free, raw)
     unasked = {run["run"]: _unasked(run, raw) for run in runs}
+    growths = {(run["run"], grown["topic"]): grown["times"] for run in runs for grown in run["growths"]}
     within = {
         (run["run"], topic) for run in runs if not run["journaled"] for topic in run["transactional_topics"]
     }
@@ -117,6 +131,7 @@ def rows_of_tps(
                 "within_transactions": topic in within,
                 "allows_duplicates": allows_duplicates.get(partition["run"]),
                 "unasked": unasked.get(partition["run"], []),
+                "growths": growths.get(topic, 0),
             }
         )
     return rows
@@ -224,6 +239,37 @@ def _input_topics(stages: Iterable[Row]) -> Mapping[tuple[int, str], Row]:
         }
         for topic, of_topic in readers.items()
     }
+
+
+OutputDue = tuple[int, str, int, str, str, str | None]
+"""Run, stage, partition of the input, topic, output name, and intermediate topic of an expected output."""
+
+
+def mixed_topics(stages: Iterable[Row]) -> set[tuple[int, str]]:
+    """Return the topics that a stage with a promise of order reads, and another stage without one, by run."""
+    promises: dict[tuple[int, str], set[bool]] = defaultdict(set)
+    for stage in stages:
+        promises[stage["run"], stage["in_topic"]].add(bool(stage["ordered"]))
+    return {topic for topic, of_topic in promises.items() if len(of_topic) > 1}
+
+
+def rows_of_orders(stages: Iterable[Row], due: Iterable[OutputDue]) -> list[Row]:
+    """Make the rows of the table `orders`: which outputs are ordered, if stages with and without a promise of order
+    read one topic.
+
+    An output is made by the stage from which it is expected. Where the stages promise the same, the column `ordered` of
+    `tps` says it.
+
+    Columns:
+        run, in_tp, topic, output_name: the partition of the inputs, and the outputs
+        promised: every stage from which such an output is expected promises order, and makes it from the input itself.
+            It is not known which stage makes an intermediate record
+    """
+    ordered = {(stage["run"], stage["stage"]) for stage in stages if stage["ordered"]}
+    promised: dict[tuple[int, int, str, str], bool] = defaultdict(lambda: True)
+    for run, stage, in_tp, topic, output_name, intermediate in due:
+        promised[run, in_tp, topic, output_name] &= (run, stage) in ordered and intermediate is None
+    return [dict(zip(ORDERS.names, (*output, kept), strict=True)) for output, kept in promised.items()]
 
 
 def _at_least_once_stages(stages: Iterable[Row]) -> Mapping[int, list[str]]:

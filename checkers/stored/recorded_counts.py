@@ -5,7 +5,7 @@ session takes about a second.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.spark.checkpoint import local_rows
+from checkers.stored.partitions import OutputDue
 from checkers.stored.sources import Sources, read_columns
 from checkers.stored.tally import NO_TP, Row, Tally, add_up
 
@@ -148,6 +149,22 @@ def read_replica_offsets(s: Sources) -> dict[tuple[int, int, int], ReplicaOffset
             offsets.records += row["count_sum"]
             offsets.offsets += row["offsets_sum"]
     return by_replica
+
+
+def read_outputs_due(s: Sources, topics: Collection[tuple[int, str]]) -> set[OutputDue]:
+    """Return the kinds of outputs that are expected of the inputs in these topics (run and topic)."""
+    inputs = {
+        (row["run"], row["tp"]) for row in local_rows(s["partitions"]) if (row["run"], row["topic"]) in topics
+    }
+    columns = ["run", "stage", "tp", "topic", "output_name", "intermediate_topic"]
+    if not inputs:
+        return set()
+    return {
+        (row["run"], row["stage"], row["tp"], row["topic"], row["output_name"], row["intermediate_topic"])
+        for part in read_columns(s["expected"], columns)
+        for row in _grouped(part, columns)
+        if (row["run"], row["tp"]) in inputs and row["output_name"] is not None
+    }
 
 
 def _due(s: Sources) -> Kinds:

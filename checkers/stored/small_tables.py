@@ -11,8 +11,21 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from checkers.spark.checkpoint import local_rows, local_table
-from checkers.stored.partitions import TOPICS, TPS, rows_of_topics, rows_of_tps
-from checkers.stored.recorded_counts import ReplicaOffsets, count_recorded, read_replica_offsets
+from checkers.stored.partitions import (
+    ORDERS,
+    TOPICS,
+    TPS,
+    mixed_topics,
+    rows_of_orders,
+    rows_of_topics,
+    rows_of_tps,
+)
+from checkers.stored.recorded_counts import (
+    ReplicaOffsets,
+    count_recorded,
+    read_outputs_due,
+    read_replica_offsets,
+)
 from checkers.stored.runs import JOURNALS, RUNS, rows_of_journals, rows_of_runs
 from checkers.stored.sources import Sources
 from checkers.stored.tally import Row, Tally
@@ -39,6 +52,7 @@ class SmallTables:
     runs: DataFrame
     tps: DataFrame
     topics: DataFrame
+    orders: DataFrame
     journals: DataFrame
     replicas: DataFrame
     raw: Tally  # counts of the recorded tables
@@ -57,6 +71,11 @@ def make_small_tables(sources: Sources) -> SmallTables:
         _replica(row, offsets.get((row["run"], row["tp"], row["broker"]))) for row in recorded["replicas"]
     ]
     runs = recorded["runs"]
+    outputs_due = read_outputs_due(sources, mixed_topics(stages))
+    orders = rows_of_orders(stages, outputs_due)
+    intermediate = [
+        {"run": run, "topic": topic} for run, _, _, topic, _, between in outputs_due if between is not None
+    ]
     tps = rows_of_tps(recorded["partitions"], replicas, ends, stages, runs, raw)
     of_runs = rows_of_runs(runs, tps, stages, raw)
     commits = [{name: row[name] for name in ("run", "named_groups", "offsets_whole")} for row in of_runs]
@@ -65,6 +84,7 @@ def make_small_tables(sources: Sources) -> SmallTables:
         runs=_table(spark, of_runs, RUNS),
         tps=_table(spark, tps, TPS),
         topics=_table(spark, rows_of_topics(tps, raw), TOPICS),
+        orders=_table(spark, orders, ORDERS),
         journals=_table(spark, journals, JOURNALS),
         replicas=_table(spark, replicas, REPLICAS),
         raw=raw,
@@ -75,6 +95,7 @@ def make_small_tables(sources: Sources) -> SmallTables:
             "stage": stages,
             "replica": replicas,
             "commits": commits,
+            "intermediate": intermediate,
         },
     )
 

@@ -35,6 +35,7 @@ CLOCK_MARGIN_MS = 50.0
 
 
 _TEXTS = pa.list_(pa.string())
+_GROWTHS = pa.list_(pa.struct([("topic", pa.string()), ("times", pa.int64())]))
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class StoredRun:
     correlated: bool = False  # outputs are joined to their inputs by a correlation key
     topics: frozenset[str] = frozenset()  # of the pipeline, as described; empty: not known
     transactional_topics: frozenset[str] = frozenset()  # topics that only transactional stages write to
+    growths: Mapping[str, int] = field(default_factory=dict)
+    """By topic that got more partitions during the run: how often, or at most how often if it is not known."""
     drained: bool = True  # every stage had processed all of its inputs before it was stopped
     rested_ms: float | None = (
         None  # the wall clock when the pipeline had come to an end, if there are no sentinels
@@ -110,6 +113,7 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
         rested_ms: null: not known
         blind, journaled, drained, transactional_topics: as in `StoredRun`
         tables, free_stages: of the run's promises
+        growths: array of the topics that got more partitions during the run [topic, times]
 
     Raises:
         UnreadableInput: a table is missing or damaged.
@@ -137,6 +141,10 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
             "journaled": pa.array([run.journaled for run in runs], pa.bool_()),
             "drained": pa.array([run.drained for run in runs], pa.bool_()),
             "transactional_topics": pa.array([sorted(run.transactional_topics) for run in runs], _TEXTS),
+            "growths": pa.array(
+                [[{"topic": topic, "times": times} for topic, times in run.growths.items()] for run in runs],
+                _GROWTHS,
+            ),
             "tables": pa.array([list(run.promises.tables) if run.promises else [] for run in runs], _TEXTS),
             "free_stages": pa.array(
                 [list(run.promises.free_stages) if run.promises else [] for run in runs], _TEXTS

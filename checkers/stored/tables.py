@@ -7,6 +7,7 @@ unnests their arrays. A checker should not need another shuffle.
 `runs`              by run: facts of the run, and how it ended
 `tps`               by run and tp: names, the range of the log, the ranges of the final reads
 `topics`            by run and topic: the ranges of all its partitions together
+`orders`            by run, partition of inputs, topic and output name: whether order is promised
 `journals`          by run and journal: whether it is complete
 `replicas`          by run, tp and broker: the range of its log
 `batches`           by run, tp and base offset: the leader's data batches with their fates
@@ -62,6 +63,7 @@ class Tables:
     runs: DataFrame
     tps: DataFrame
     topics: DataFrame
+    orders: DataFrame
     batches: DataFrame
     states: DataFrame
     log_entries: DataFrame

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from hashlib import blake2b
 
 from harness.model.vocabulary import OUTPUT_NAME_HEADER, SOURCE_HEADER, TIME_HEADER, VALUE_HEADER
 
@@ -13,7 +14,7 @@ RecordPosition = tuple[str, int, int]
 EXCERPT_LENGTH = 240
 """The number of characters of an excerpt of a record."""
 KEY_LENGTH = 64
-"""The name of a longer key is its length and its CRC-32."""
+"""The name of a longer key is its length and a hash."""
 _MOST_DIGITS = 18  # of an offset: a longer number is not an offset, and does not fit into 64 bits
 _PARTITION_DIGITS = 9
 
@@ -99,9 +100,9 @@ def digest(
 
 
 def key_name(key: bytes | None) -> str | None:
-    """Return the name of a key in tables: its text if it is short UTF-8, otherwise its length and CRC-32.
+    """Return the name of a key in tables: its text if it is short UTF-8, otherwise its length and a hash of 64 bits.
 
-    Two long keys share a name only if they have the same length and CRC-32.
+    The hash has so many bits because two keys with one name would be a false `order-violation`.
     """
     if key is None:
         return None
@@ -115,7 +116,7 @@ def _name_key(key: bytes) -> str:
         text = ""
     if (text or not key) and len(text) <= KEY_LENGTH and not text.startswith("#"):
         return text
-    return f"#{len(key)}-{zlib.crc32(key):08x}"
+    return f"#{len(key)}-{blake2b(key, digest_size=8).hexdigest()}"
 
 
 _cached_name = lru_cache(maxsize=10_000)(_name_key)

@@ -497,6 +497,16 @@ class ReasonCode(StrEnum):
         "The workload promises no order, so no order can be violated.",
         "No stage of the pipeline is `ordered`.",
     )
+    ORDER_NOT_KNOWN = (
+        "order-not-known",
+        _NOT_CHECKED,
+        "The order of some outputs was not checked, or only in part. The order of the others is checked.",
+        (
+            "Outputs have no key, their topic got more partitions during the run, or they are made from records "
+            "between two stages, beside a stage that promises no order."
+        ),
+        "write a key into each output whose order matters",
+    )
     NO_AGGREGATE = (
         "no-aggregate",
         _NOT_APPLICABLE,

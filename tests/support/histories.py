@@ -54,6 +54,7 @@ class History:
         self.journals: dict[str, Row] = {}
         self.clock = 0
         self.alterations: list[tuple[str, Callable[[Row], Row | None]]] = []
+        self.stage_changes: list[Callable[[list[Row]], list[Row]]] = []
         self.revisions: list[Callable[[Row], Row | None]] = []
         self.incomplete: tuple[str, ...] = ()
         self.allowed: frozenset[str] = frozenset()
@@ -65,6 +66,7 @@ class History:
         self.followers = 0  # how many brokers besides the leader hold the same log
         self.healed = False  # it is known when the last fault was healed
         self.broken_premises: frozenset[Premise] = frozenset()
+        self.growths: dict[str, int] = {}  # by topic: how often it got more partitions during the run
         self.drained = False  # the run says that every stage took all of its inputs
 
     # events, in the order in which they happen
@@ -176,16 +178,23 @@ class History:
             self.send(op, topic, at)
             self.expect(at, topic)
 
-    def expect(self, offset: int, source: str = "a", digest: int | None = 7) -> None:
+    def expect(
+        self,
+        offset: int,
+        source: str = "a",
+        digest: int | None = 7,
+        stage: str = "s",
+        output_name: str | None = None,
+    ) -> None:
         """Expect one output of this input in each topic of `self.expects`."""
         for topic in self.expects:
             self.rows["expected"].append(
                 {
-                    "stage": "s",
+                    "stage": stage,
                     "group": "g",
                     "tp": self.tp[source],
                     "offset": offset,
-                    "output_name": topic,
+                    "output_name": output_name or topic,
                     "topic": topic,
                     "digest": digest,
                 }
@@ -339,6 +348,10 @@ class History:
     def alter_expected(self, change: Callable[[Row], Row | None]) -> None:
         """Change the rows of the table `expected` as the final reader would write them. None removes a row."""
         self.revisions.append(change)
+
+    def alter_stages(self, change: Callable[[list[Row]], list[Row]]) -> None:
+        """Change the table of stages, as another pipeline would have it."""
+        self.stage_changes.append(change)
 
     def alter(self, table: str, change: Callable[[Row], Row | None]) -> None:
         """Change the rows of a table after all tables are made. None removes a row."""

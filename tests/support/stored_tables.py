@@ -67,6 +67,8 @@ def _describe(history: History) -> None:
         }
         for topic in dict.fromkeys(topic_partition(history, letter)[0] for letter in history.inputs)
     ]
+    for change in history.stage_changes:
+        rows["stages"] = change(rows["stages"])
     rows["journals"] = [
         {
             "pid": 1,

@@ -3,6 +3,7 @@
 from cases import case
 
 from tests.support.histories import History
+from tests.support.stored_tables import RC
 
 # polls: an observer keeps its partitions, so every step of it counts
 
@@ -249,13 +250,159 @@ def a_partition_without_order_may_reverse_outputs(h: History) -> None:
     h.alter("stages", lambda row: row | {"ordered": row["in_topic"] == "b"})
 
 
-@case(options=ORDERED | {"inputs": "ab"})
-def where_one_of_two_stages_of_an_input_promises_no_order_outputs_may_be_reversed(h: History) -> None:
-    _reversed(h)
-    h.alter("stages", lambda row: row | {"ordered": row["in_topic"] == "a", "in_topic": "a"})
-
-
 @case(options=ORDERED | {"inputs": "ab"}, order_violation=1)
 def where_both_of_them_promise_it_they_may_not(h: History) -> None:
     _reversed(h)
     h.alter("stages", lambda row: row | {"in_topic": "a"})
+
+
+# two stages that read one topic
+
+
+def _another_stage(h: History, *, ordered: bool = False) -> None:
+    """Stage `t` reads `a`, too."""
+    other = {
+        "stage": "t",
+        "group": "g",
+        "in_topic": "a",
+        "promised": RC,
+        "ordered": ordered,
+        "journaled": True,
+    }
+    h.alter_stages(lambda rows: [*rows, other])
+    for at in range(2):
+        h.expect(at, stage="t", output_name="t")
+
+
+def _both_write(h: History) -> None:
+    """Each stage makes its output of both inputs, `s` in order of the inputs, and `t` in reverse."""
+    h.feed(2)
+    h.transact(0, key="k")
+    h.transact(1, key="k")
+    op = h.op("v")
+    for at in (1, 0):
+        value = f"{op.name}:{len(op.values)}"
+        offset = h.append("x", value, 2, output_name="t", inputs=[("a", at)], digest=7, key="k")
+        h.send(op, "x", offset, inputs=[at], output_name="t")
+    h.append_marker("x", 2, "commit")
+
+
+@case(order_violation=1, options=ORDERED)
+def another_stage_without_order_does_not_permit_reversed_outputs(h: History) -> None:
+    _reversed(h)
+    _another_stage(h)
+    _write_others(h)
+
+
+def _write_others(h: History) -> None:
+    op = h.op("v")
+    for at in (0, 1):
+        value = f"{op.name}:{len(op.values)}"
+        offset = h.append("x", value, 3, output_name="t", inputs=[("a", at)], digest=7, key="k")
+        h.send(op, "x", offset, inputs=[at], output_name="t")
+    h.append_marker("x", 3, "commit")
+
+
+@case(options=ORDERED)
+def a_stage_without_order_may_reverse_outputs_beside_one_with_order(h: History) -> None:
+    _both_write(h)
+    _another_stage(h)
+
+
+@case(order_violation=1, options=ORDERED)
+def of_two_stages_with_order_each_keeps_it(h: History) -> None:
+    _both_write(h)
+    _another_stage(h, ordered=True)
+
+
+@case(not_checked=("order-violation of intermediate records",), options=ORDERED)
+def beside_a_stage_without_order_it_is_not_known_who_made_the_intermediate_record(h: History) -> None:
+    _both_write(h)
+    _another_stage(h)
+    h.alter_expected(lambda row: row | {"intermediate_topic": "y"} if row["stage"] == "s" else row)
+
+
+# one key in several partitions
+
+
+SPREAD = {"ordered": True, "outputs": "xyw", "expects": ""}
+
+
+def _spread(h: History, letters: str, *, key: str | None = "k", producers: str = "") -> None:
+    """Input n leads to an output of one key in the n-th of these partitions of the topic `x`."""
+    h.topic_partitions |= {"y": ("x", 1), "w": ("x", 2)}
+    h.feed(len(letters))
+    for at, letter in enumerate(letters):
+        h.rows["expected"].append(
+            {
+                "stage": "s",
+                "group": "g",
+                "tp": 0,
+                "offset": at,
+                "output_name": letter,
+                "topic": "x",
+                "digest": 7,
+            }
+        )
+        h.transact(at, to=letter, key=key, pid=int(producers[at]) if producers else 1)
+    rename = {"output_name": "out"}
+    for table in ("sends", "records"):
+        h.alter(table, lambda row: row | rename if row["output_name"] else row)
+    h.alter("expected", lambda row: row | rename)
+
+
+@case(order_violation=1, options=SPREAD, examples={"order-violation": {"key": "k", "partitions": 2}})
+def a_key_in_two_partitions_violates_the_order(h: History) -> None:
+    _spread(h, "xy")
+
+
+@case(options=SPREAD, not_checked=("order-violation of outputs without a key",))
+def outputs_without_a_key_may_be_in_several_partitions(h: History) -> None:
+    _spread(h, "xy", key=None)
+
+
+@case(options=SPREAD, not_checked=("order-violation of outputs without a key",))
+def outputs_with_an_empty_key_may_be_in_several_partitions(h: History) -> None:
+    _spread(h, "xy", key="")
+
+
+@case(options=SPREAD)
+def an_aborted_output_in_another_partition_does_not_count(h: History) -> None:
+    _spread(h, "x")
+    h.transact(0, to="y", key="k", outcome="fail")
+
+
+@case(options=SPREAD, not_checked=("order-violation where a topic grew",))
+def a_key_may_move_once_when_its_topic_grows(h: History) -> None:
+    h.growths = {"x": 1}
+    _spread(h, "xxyy")
+
+
+@case(order_violation=1, options=SPREAD)
+def a_key_that_moves_back_after_its_topic_has_grown_violates_the_order(h: History) -> None:
+    h.growths = {"x": 1}
+    _spread(h, "xyx")
+
+
+@case(options=SPREAD)
+def another_producer_may_learn_later_that_the_topic_has_grown(h: History) -> None:
+    h.growths = {"x": 1}
+    _spread(h, "xyx", producers="112")
+
+
+@case(order_violation=1, options=SPREAD)
+def a_key_in_three_partitions_of_a_topic_that_grew_once_violates_the_order(h: History) -> None:
+    h.growths = {"x": 1}
+    _spread(h, "xyw", producers="123")
+
+
+@case(options=SPREAD)
+def a_key_may_move_twice_when_its_topic_grows_twice(h: History) -> None:
+    h.growths = {"x": 2}
+    _spread(h, "xyw")
+
+
+@case(order_violation=1, options=SPREAD)
+def the_growth_of_another_topic_explains_nothing(h: History) -> None:
+    h.growths = {"a": 1}
+    _spread(h, "xy")

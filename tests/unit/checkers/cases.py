@@ -156,6 +156,7 @@ def store(folder: Path, cases: Sequence[Case] | None = None) -> list[StoredRun]:
             allowed=dict.fromkeys(h.allowed, "the workload"),
             incomplete=h.incomplete,
             healed=h.healed,
+            growths=h.growths,
             had_log=h.had_log,
             promises=h.promises,
             clock_drift_ms=h.clock_drift_ms,
