@@ -2,19 +2,33 @@
 
 A batch of fate commit is above a batch of a higher epoch of the same producer id in its partition. Or a transaction
 committed though another process had initialised its transactional id. That initialisation came after the one of the
-transaction's own process, and before this process asked for the commit.
+transaction's own process, and before this process asked for the commit. Or a record, an offset commit or a marker has
+an epoch that the coordinator did not give to its transaction:
+
+- A committed batch must have the epoch of the last Ongoing state of its transaction in the transaction log.
+- A marker must have the epoch of the Prepare state. That is the epoch of the data. An abort may raise it by one, and
+  under transaction version 2 each end of a transaction raises it by one.
+- Where the transaction log does not show the transaction, the marker of a committed batch may be one above the batch.
 
 Illegal because initialising a transactional id fences all producers that had it before. This keeps two owners of one
 input apart.
-Evidence: epochs in the leader's log. Or the times of the two initialisations and of the commit, on one clock, and the
-fact that the commit took effect.
+Evidence: epochs in the leader's log and in the transaction log. Or the times of the two initialisations and of the
+commit, on one clock, and the fact that the commit took effect.
 
     W1  init id=a     ok
     W2  init id=a     ok
     W1  send x=1, commit     ok      <- zombie-write
 
-Blind spot: zombies with another transactional id. The generation of the group must stop those (KIP-447).
-Reference: KIP-98, "fencing zombies"; KIP-360.
+    log of x: record of producer 7, epoch 0, at offset 4; commit of epoch 2 at offset 5      <- zombie-write
+
+Without journals: the epochs are the only evidence.
+
+Not this anomaly: records that took effect though their own client did not commit them are a `ghost-commit`. A
+transaction of which only a part took effect is a `torn-transaction`. Both look at what one operation wrote, this one at
+which producer may write. An aborted record of a wrong epoch took no effect, and only `epoch-regression` finds it.
+Blind spot: zombies with another transactional id. The generation of the group must stop those (KIP-447). Epochs where
+the markers of a producer cannot be paired with the transaction log.
+Reference: KIP-98, "fencing zombies"; KIP-360; KIP-890, "bump epoch on each transaction".
 """
 
 from pyspark.sql import DataFrame
@@ -22,6 +36,7 @@ from pyspark.sql import DataFrame
 from checkers.findings.build import finding, operation, record_position
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
+from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
 from harness.results.example import Example
 from harness.results.wording import printable
@@ -32,12 +47,16 @@ EFFECTIVE = """array_contains(records.effect, 'commit') or array_contains(commit
 """An operation took effect, by the log, or, without a log, by what was read."""
 BY_ID = "partition by run, transactional_id"
 EARLIER = f"over ({BY_ID} order by time_ns range between unbounded preceding and 1 preceding)"
+COMMITTED = "transactional and fate = 'commit'"
+RAISED = "if(coalesce(state.client_version, 0) >= 2, 1, 0)"
+"""By how much the markers of a producer's commits are usually above its batches."""
+NOT_GIVEN = "its transaction had another epoch"
 
 RULES = (
     Rule(
         NAME,
         "batches",
-        where="transactional and fate = 'commit' and epoch < epoch_before",
+        where=f"{COMMITTED} and epoch < epoch_before",
         order=["tp", "base_offset"],
         detail={
             "record": record_position("tp", "base_offset"),
@@ -46,12 +65,56 @@ RULES = (
             "why": "'a higher epoch is below it'",
         },
     ),
+    Rule(
+        NAME,
+        "markers",
+        where="not doubtful and epoch != prepared_epoch",
+        order=["tp", "marker_offset"],
+        detail={
+            "record": "struct(tp as tp, marker_offset as offset, producer_id as producer_id, epoch as epoch)",
+            "marker": "marker",
+            "transactional_id": "transactional_id",
+            "epoch": "epoch",
+            "epoch_given": "prepared_epoch",
+            "why": f"'{NOT_GIVEN}'",
+        },
+    ),
 )
-"""One finding for each batch."""
+"""One finding for each batch or marker."""
 
 
 def zombie_write(t: Tables) -> DataFrame:
-    """Return one row for each transaction."""
+    """Return one row for each transaction of a replaced process, and for each committed batch of a wrong epoch."""
+    return _after_another_process(t).unionByName(_of_another_epoch(t))
+
+
+def _of_another_epoch(t: Tables) -> DataFrame:
+    suspected = t.batches.where(
+        f"{COMMITTED} and coalesce(epoch >= epoch_before, true) and marker_epoch - epoch != {RAISED}"
+    )
+    positions = suspected.select("run", "tp", "marker_offset").distinct()
+    transactions = (
+        t.markers.where("not doubtful")
+        .join(broadcast(positions), on=["run", "tp", "marker_offset"], how="inner")
+        .select("run", "tp", "marker_offset", "transactional_id", "given_epoch")
+    )
+    wrong = suspected.join(broadcast(transactions), on=["run", "tp", "marker_offset"], how="left").where(
+        "coalesce(epoch != given_epoch, marker_epoch - epoch not in (0, 1))"
+    )
+    return finding(
+        wrong,
+        NAME,
+        order=["tp", "base_offset"],
+        record=record_position("tp", "base_offset"),
+        producer_id="producer_id",
+        transactional_id="coalesce(transactional_id, state.transactional_id)",
+        epoch="epoch",
+        epoch_given="coalesce(given_epoch, marker_epoch)",
+        why=f"'{NOT_GIVEN}'",
+    )
+
+
+def _after_another_process(t: Tables) -> DataFrame:
     commits = t.operations.where(f"operation.commit_ns is not null and ({EFFECTIVE})").selectExpr(
         "run", "op", "operation.transactional_id", "operation.journal", "operation.commit_ns as time_ns"
     )
@@ -88,6 +151,16 @@ def _sentence(e: Example) -> str:
     if epoch is not None and higher is not None:
         above = f"above epoch {printable(higher)} of the same producer"
         return f"{e.record} of epoch {printable(epoch)} was committed {above}"
+    given = e.rest.get("epoch_given")
+    if epoch is not None and given is not None:
+        what = "the marker at" if e.rest.get("marker") is not None else "the batch at"
+        whose = e.rest.get("transactional_id")
+        of_id = "" if whose is None else f" of {printable(whose, 60)}"
+        took = "decided" if e.rest.get("marker") is not None else "is committed in"
+        return (
+            f"{what} {e.first_record.position} has epoch {printable(epoch)} and {took} a transaction{of_id} that has "
+            f"epoch {printable(given)}"
+        )
     other_init = e.part("other_init")
     who = other_init.words if other_init else "another process"
     return f"{e.operation} was committed after {who} had taken over its transactional id"

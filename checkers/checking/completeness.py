@@ -8,6 +8,7 @@ findings that rest on an absence from this table do not count.
 from collections import Counter
 from collections.abc import Collection, Mapping
 
+from checkers.checking.agreement import BY_JOURNAL, add_contradictions
 from checkers.checking.custom_pipelines import check_custom_pipeline
 from checkers.checking.evidence import EvidenceCounts, MissingEvidence
 from checkers.checking.internal_logs import check_internal_logs, check_transaction_log
@@ -113,6 +114,7 @@ def find_missing_evidence(facts: EvidenceCounts, run: StoredRun) -> MissingEvide
         check_transaction_log(facts, promises, missing)
         if promises.replicas:
             check_replicas(facts, missing)
+    add_contradictions(facts, missing)
     return missing
 
 
@@ -138,13 +140,17 @@ def _journals(facts: EvidenceCounts, missing: MissingEvidence) -> None:
         name = f"journal {row['journal']}"
         if row["missing_lines"]:
             missing.add(
-                name, f"{name} lacks {plural(row['missing_lines'], 'line')}", "sends", "ops", "journals"
+                name,
+                f"{name} lacks {plural(row['missing_lines'], 'line')}",
+                *BY_JOURNAL,
+                "ops",
+                "journals",
             )
         elif not row["unbroken"]:
             missing.add(
                 name,
                 f"{name} had {row['ops']} operations, and the table ops has {row['counted']}",
-                "sends",
+                *BY_JOURNAL,
                 "ops",
                 "journals",
             )
@@ -165,11 +171,6 @@ def _journals(facts: EvidenceCounts, missing: MissingEvidence) -> None:
             "sends",
             "ops",
         )
-    for table, count in (("sends", "sends_here"), ("claims", "claims")):
-        recorded = sum(row.get(table, 0) for row in facts.journals)
-        if facts.journals and recorded != facts.numbers[count]:
-            words = f"the table {table} holds {plural(facts.numbers[count], 'row')}, and the journals had {recorded}"
-            missing.add(f"rows of {table}", words, table, "journals")
     if not facts.numbers["sent"] and facts.numbers["values"]:
         missing.add("sends", "the table sends is empty, though records were found", "sends")
 
@@ -329,15 +330,7 @@ def _progress(facts: EvidenceCounts, run: StoredRun, promises: Promises, missing
 
 
 def _contradictions(facts: EvidenceCounts, missing: MissingEvidence) -> None:
-    """Note contradictions, which no run can leave: a row that is there twice, or two leaders."""
-    for table, count in (("ops", "ops_twice"), ("sends", "sent_twice")):
-        if twice := facts.numbers[count]:
-            missing.add_contradiction(table, f"the table {table} has {plural(twice, 'row')} twice", table)
-    for table, column in (("batches", "log_twice"), ("records", "record_twice"), ("offsets", "commit_twice")):
-        for tp, row in sorted(facts.partitions.items()):
-            if twice := row.get(column):
-                words = f"the table {table} has {plural(twice, 'offset')} of {facts.name(tp)} twice"
-                missing.add_contradiction(table, words, table)
+    """Note contradictions about producers and leaders. `checkers.checking.agreement` has the others."""
     if shared := facts.numbers["shared_producers"]:
         words = f"the table transactions gives {plural(shared, 'producer id')} to several transactional ids"
         missing.add_contradiction("producer ids", words, "transactions")

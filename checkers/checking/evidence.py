@@ -24,6 +24,7 @@ class EvidenceCounts:
     groups: list[Row] = field(default_factory=list)  # groups with commits, whose start is not known
     left: dict[str, int] = field(default_factory=dict)  # by stage without journals: inputs without outputs
     replicas: list[Row] = field(default_factory=list)
+    contradictions: list[Row] = field(default_factory=list)  # name, text, places
     markers: list[Row] = field(default_factory=list)  # partitions with more markers than transactions
     disorder: dict[int, int] = field(default_factory=dict)  # by partition: final deliveries out of order
     progress: dict[tuple[str, int], int | None] = field(default_factory=dict)
@@ -40,7 +41,7 @@ class EvidenceCounts:
         for kind, body in rows:
             if kind == "partition":
                 facts.partitions[body["tp"]] = body
-            elif kind in ("journal", "end", "stage", "group", "replica", "markers"):
+            elif kind in ("journal", "end", "stage", "group", "replica", "markers", "contradiction"):
                 {
                     "journal": facts.journals,
                     "end": facts.ends,
@@ -48,6 +49,7 @@ class EvidenceCounts:
                     "group": facts.groups,
                     "replica": facts.replicas,
                     "markers": facts.markers,
+                    "contradiction": facts.contradictions,
                 }[kind].append(body)
             elif kind == "left":
                 facts.left[body["stage"]] = body["inputs"]

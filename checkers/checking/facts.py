@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from checkers.checking.agreement import conditions_of, recorded_contradictions
 from checkers.checking.evidence import Fact
 from checkers.spark.checkpoint import local_rows
 from checkers.spark.joins import broadcast
@@ -55,7 +56,7 @@ POSITIONS = {
     "and commit is null",
     "stable": "visible and not sentinel and coalesce(offset < first_open, true)",
     "stable_inputs": "visible and is_input and not sentinel and coalesce(offset < first_open, true)",
-    **{f"{what}_twice": f"{what}_twice" for what in ("log", "record", "commit")},
+    **conditions_of("log_entries"),
     "named_by_some": "named_by_some",
     "inputs": "visible and is_input and not sentinel",
     "outputs": "visible and size(inputs) > 0",
@@ -84,13 +85,13 @@ OPERATIONS = {
     "fenced": "operation.fenced",
     "polls_within": "operation.txn is not null",
     "of_several": f"{_WHOLE} and size(claims) > 1",
-    "ops_twice": "twice",
+    **conditions_of("operations"),
 }
 """Conditions on the rows of `operations` other than initialisations, each counted."""
 ATTEMPTS = {
     "sent": "send is not null",
     "stray": "send is null and value is not null",
-    "sent_twice": "twice",
+    **conditions_of("attempts"),
 }
 """Conditions on the rows of `attempts`, each counted. sent: a journal has a send of the value; stray: no journal has
 one.
@@ -146,6 +147,8 @@ def gather_facts(s: Sources, t: Tables, counts: Tally) -> dict[int, list[Fact]]:
         for row in rows:
             counted = _of_partition(row, t.raw, counts) if kind == "partition" else {}
             facts[row["run"]].append((kind, _without_nulls({**row, **counted})))
+    for run, contradiction in recorded_contradictions(s):
+        facts[run].append(contradiction)
     for run in {run for run, _ in (*t.raw.counts, *counts.counts)}:
         facts[run].append(("numbers", _numbers(run, t.raw, counts)))
         facts[run] += [("due", {"stage": stage}) for stage in sorted(t.raw.texts(run, "expected"))]
@@ -183,14 +186,13 @@ def _numbers(run: int, raw: Tally, counts: Tally) -> dict[str, int]:
         "values": values["rows"],
         "expected": inputs["expected"],
         "sums": inputs["sums"],
-        "sent_twice": values["sent_twice"],
+        **{name: values[name] for name in conditions_of("attempts")},
         **{name: counts.of(run, "states")[name] for name in STATES},
         **{name: counts.of(run, "log_transactions")[name] for name in LOG_TRANSACTIONS},
         "assignments": assignments["rows"],
         "given_up": assignments["given_up"],
         "within": raw.of(run, "offsets")["within"],
         **{table: raw.of(run, table)["rows"] for table in ("transactions", "claims")},
-        "sends_here": raw.of(run, "sends")["rows"],
     }
 
 

@@ -47,10 +47,12 @@ def make_groups(
     Columns:
         run, group, tp
         first: the lowest offset at which a member began; 0 for a stage without journals, because it starts before its
-            first input; null: not known
+            first input, and for a partition that its topic got during the run; null: not known
         final: the last committed offset, from the log of offset commits, or, if that is not stored, from the claims of
             committed operations. For a stage without a group: the offset after the last input that led to a visible
-            output. null: none
+            output. If the group did not read a partition that its topic got during the run, though it had time enough:
+            the end of the partition. null: none
+        passed_over: the group did not read this partition at all
     """
     began = (
         s["assignments"]
@@ -73,6 +75,7 @@ def make_groups(
         united = _add_inputs_without_journals(united, s, tps, log_entries)
     else:
         united = united.withColumn("led", F.expr("cast(null as bigint)"))
+    united = united.unionByName(_added_partitions(s, runs, tps), allowMissingColumns=True)
     return (
         united.groupBy("run", "group", "tp")
         .agg(
@@ -80,12 +83,39 @@ def make_groups(
             F.expr("max(commit) as commit"),
             F.expr("max(next) as next"),
             F.expr("max(led) as led"),
+            F.expr("max(end) as end"),
         )
         .join(broadcast(runs.select("run", "commits_logged")), on="run", how="left")
         .selectExpr(
-            *("run", "group", "tp", "first"),
+            *("run", "group", "tp", "first", "end"),
             "coalesce(led, if(commits_logged, commit.committed, next)) as final",
         )
+        .selectExpr(
+            *("run", "group", "tp", "first", "coalesce(final, end) as final"),
+            "final is null and end is not null as passed_over",
+        )
+    )
+
+
+def _added_partitions(s: Sources, runs: DataFrame, tps: DataFrame) -> DataFrame:
+    """Select the partitions that the input topics got during the run, for each group that reads them.
+
+    Columns:
+        run, group, tp, first (always 0)
+        end: the end of the partition, if the group did not read it in the time that it had; null: it did
+    """
+    skipped = runs.selectExpr("run", "inline(passed_over)")
+    groups = s["stages"].where("group is not null").selectExpr("run", "group", "in_topic as topic").distinct()
+    return (
+        tps.where("added")
+        .selectExpr("run", "tp", "topic", "partition", "coalesce(log_end, rc_next) as end")
+        .join(broadcast(groups), on=["run", "topic"], how="inner")
+        .join(
+            broadcast(skipped.selectExpr("*", "true as skipped")),
+            on=["run", "group", "topic", "partition"],
+            how="left",
+        )
+        .selectExpr("run", "group", "tp", "0L as first", "if(skipped, end, null) as end")
     )
 
 

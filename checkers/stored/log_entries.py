@@ -43,7 +43,8 @@ def make_log_entries(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFram
         found: the final read-uncommitted reader received a record at this offset
         value, output_name, inputs, digest, key, state, correlation_key, sentinel: of that record
         acks: array of the sends that were acknowledged at this position [op, n, value]
-        commit: the offset commit that this record holds [group, tp, committed, op, transactional]; null: none
+        commit: the offset commit that this record holds [group, tp, committed, op, transactional, producer_id, epoch];
+            null: none
         polled: any reader received it
         delivered: the final read-committed reader received it
         consumed: a worker received it
@@ -136,7 +137,7 @@ def _acknowledged_sends(s: Sources) -> DataFrame:
 
 def _offset_commits(s: Sources) -> DataFrame:
     """Select the offset commit at each position of the log of offset commits."""
-    commit = "struct(group, tp, committed, op, transactional) as commit"
+    commit = "struct(group, tp, committed, op, transactional, producer_id, epoch) as commit"
     return s["offsets"].selectExpr("run", "log_tp as tp", "log_offset as offset", commit)
 
 

@@ -46,12 +46,16 @@ def make_markers(s: Sources, tps: DataFrame, states: DataFrame) -> DataFrame:
         transactional_id
         decided: commit or abort, by the transaction log
         listed: the number of partitions that the transaction log lists for the transaction
+        epoch: of the marker
+        given_epoch: the epoch of the transaction's data, by its last Ongoing state; null: not known
+        prepared_epoch: the epoch of its markers, by the Prepare state; null: not known
         doubtful: the pairing of this producer in this partition may be wrong
     """
     doubtful = f"bool_or(marker != decided and not sure) over ({NTH})"
     return _paired(_markers(s, tps), _completions(tps, states)).selectExpr(
         *("run", "tp", "marker_offset", "producer_id", "marker"),
-        *("log_tp", "log_offset", "transactional_id", "decided", "listed", f"{doubtful} as doubtful"),
+        *("log_tp", "log_offset", "transactional_id", "decided", "listed"),
+        *("epoch", "given_epoch", "prepared_epoch", f"{doubtful} as doubtful"),
     )
 
 
@@ -231,7 +235,8 @@ def _paired(markers: DataFrame, completions: DataFrame) -> DataFrame:
     """
     keys = ["run", "tp", "producer_id", "n", "many"]
     all_markers = markers.selectExpr(
-        *("run", "tp", "producer_id", "marker_offset", "marker", "n", "many", "many = many_own as sure")
+        *("run", "tp", "producer_id", "marker_offset", "marker", "epoch"),
+        *("n", "many", "many = many_own as sure"),
     )
     without_repeats = markers.where("not again and many != many_own").selectExpr(
         *(
@@ -240,6 +245,7 @@ def _paired(markers: DataFrame, completions: DataFrame) -> DataFrame:
             "producer_id",
             "marker_offset",
             "marker",
+            "epoch",
             "n_own as n",
             "many_own as many",
             "true as sure",
@@ -262,7 +268,7 @@ def _markers(s: Sources, tps: DataFrame) -> DataFrame:
     """Number the markers of each producer in each partition.
 
     Columns:
-        run, tp, producer_id, marker_offset, marker
+        run, tp, producer_id, marker_offset, marker, epoch
         again: the producer's entry before it is the same marker
         n, many: the number of this marker, from 1, and the count
         n_own, many_own: the same numbers, without markers that repeat the marker before them
@@ -278,7 +284,7 @@ def _markers(s: Sources, tps: DataFrame) -> DataFrame:
         .selectExpr("*", f"coalesce({entry_before} = struct(marker, epoch), false) as again")
         .where("control and marker is not null")
         .selectExpr(
-            *("run", "tp", "producer_id", "base_offset as marker_offset", "marker", "again"),
+            *("run", "tp", "producer_id", "base_offset as marker_offset", "marker", "epoch", "again"),
             f"row_number() over ({NTH} order by base_offset) as n",
             f"count(1) over ({NTH}) as many",
             f"count_if(not again) over ({NTH} order by base_offset) as n_own",
@@ -298,6 +304,9 @@ def _completions(tps: DataFrame, states: DataFrame) -> DataFrame:
             "before.producer_id as producer_id",
             "if(state = 'CompleteCommit', 'commit', 'abort') as decided",
             "size(before.tps) as listed",
+            f"if(before.state in {PREPARED}, before.epoch, null) as prepared_epoch",
+            f"if(before.state in {PREPARED} and before_2.state = 'Ongoing' "
+            "and before_2.producer_id = before.producer_id, before_2.epoch, null) as given_epoch",
             "explode(before.tps) as tp",
         )
         .selectExpr(

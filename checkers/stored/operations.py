@@ -104,7 +104,8 @@ def make_operations(
 
 def _operations(s: Sources) -> DataFrame:
     """Select the rows of `ops`, with `reported_end`."""
-    columns = "journal, f, stage, fenced, group, transactional_id, txn, outcome, asked, call_ns, commit_ns, return_ns"
+    names = "name, journal, f, stage, fenced, group, transactional_id, txn, outcome, asked"
+    columns = f"{names}, call_ns, commit_ns, return_ns"
     return s["ops"].selectExpr("run", "op", f"struct({columns}, {REPORTED_END} as reported_end) as operation")
 
 

@@ -24,6 +24,7 @@ TPS = pa.schema(
         *((name, pa.bool_()) for name in ("owing", "within_transactions", "compacts", "sums_alone")),
         *((name, pa.list_(pa.string())) for name in ("allows_duplicates", "unasked")),
         ("growths", _i64),
+        ("added", pa.bool_()),
         *((name, _i64) for name in ("log_start", "log_end", "high_watermark", "followers")),
         ("unreadable", pa.struct([("broker", pa.int32()), ("log_end", _i64), ("high_watermark", _i64)])),
         *((name, _i64) for name in ("rc_first", "rc_next")),
@@ -82,6 +83,7 @@ def rows_of_tps(
         owing: the expected outputs of its records are known, for every stage that reads it
         unasked: of the run: array of the topics that may hold records other than expected outputs
         growths: how often the topic got more partitions during the run
+        added: the topic got this partition during the run
         within_transactions: programs without journals must write to the topic only in transactions
         allows_duplicates: of the run: array of the stages that promise at least once; null: none
         logged: the leader's log is stored, and not damaged
@@ -104,7 +106,7 @@ def rows_of_tps(
     free = {(run["run"], stage) for run in runs for stage in run["free_stages"]}
     owing = _owing(stages, free, raw)
     unasked = {run["run"]: _unasked(run, raw) for run in runs}
-    growths = {(run["run"], grown["topic"]): grown["times"] for run in runs for grown in run["growths"]}
+    growths = {(run["run"], grown["topic"]): grown for run in runs for grown in run["growths"]}
     within = {
         (run["run"], topic) for run in runs if not run["journaled"] for topic in run["transactional_topics"]
     }
@@ -131,7 +133,8 @@ def rows_of_tps(
                 "within_transactions": topic in within,
                 "allows_duplicates": allows_duplicates.get(partition["run"]),
                 "unasked": unasked.get(partition["run"], []),
-                "growths": growths.get(topic, 0),
+                "growths": growths[topic]["times"] if topic in growths else 0,
+                "added": topic in growths and partition["partition"] >= growths[topic]["planned"],
             }
         )
     return rows

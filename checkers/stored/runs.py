@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import TRANSACTIONS_TOPIC
+from checkers.stored.sources import PASSED_OVER
 from checkers.stored.tally import Row, Tally
 
 _i64, _bool = pa.int64(), pa.bool_()
@@ -20,6 +21,7 @@ RUNS = pa.schema(
         ("whole", _bool),
         *((name, _bool) for name in ("journaled", "commits_logged", "offsets_whole")),
         *((name, pa.list_(pa.string())) for name in ("named_groups", "outside_groups")),
+        ("passed_over", PASSED_OVER),
     ]
 )
 JOURNALS = pa.schema(
@@ -45,6 +47,8 @@ def rows_of_runs(runs: Iterable[Row], tps: Iterable[Row], stages: Iterable[Row],
         commits_logged: the whole log of offset commits is stored
         offsets_whole: the whole log of offset commits is stored, and no part of it is compacted
         named_groups: see `named_groups`
+        passed_over: array [group, topic, partition]: partitions that topics got during the run, and that the group did
+            not read in the time that it had
         outside_groups: the groups of stages that have committed offsets, but never within a transaction
     """
     internal: dict[tuple[int, str], list[Row]] = defaultdict(list)

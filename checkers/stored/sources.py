@@ -35,7 +35,16 @@ CLOCK_MARGIN_MS = 50.0
 
 
 _TEXTS = pa.list_(pa.string())
-_GROWTHS = pa.list_(pa.struct([("topic", pa.string()), ("times", pa.int64())]))
+_GROWTHS = pa.list_(pa.struct([("topic", pa.string()), ("planned", pa.int64()), ("times", pa.int64())]))
+PASSED_OVER = pa.list_(pa.struct([("group", pa.string()), ("topic", pa.string()), ("partition", pa.int64())]))
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How a topic got more partitions during the run."""
+
+    planned: int  # the number of its partitions at the start
+    times: int  # how often it got more, or at most how often if that is not known
 
 
 @dataclass(frozen=True)
@@ -62,8 +71,9 @@ class StoredRun:
     correlated: bool = False  # outputs are joined to their inputs by a correlation key
     topics: frozenset[str] = frozenset()  # of the pipeline, as described; empty: not known
     transactional_topics: frozenset[str] = frozenset()  # topics that only transactional stages write to
-    growths: Mapping[str, int] = field(default_factory=dict)
-    """By topic that got more partitions during the run: how often, or at most how often if it is not known."""
+    growths: Mapping[str, Growth] = field(default_factory=dict)  # of topics that got more partitions
+    passed_over: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
+    """By group: the partitions that a topic got during the run, and that the group did not read in the time it had."""
     drained: bool = True  # every stage had processed all of its inputs before it was stopped
     rested_ms: float | None = (
         None  # the wall clock when the pipeline had come to an end, if there are no sentinels
@@ -113,7 +123,8 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
         rested_ms: null: not known
         blind, journaled, drained, transactional_topics: as in `StoredRun`
         tables, free_stages: of the run's promises
-        growths: array of the topics that got more partitions during the run [topic, times]
+        growths: array of the topics that got more partitions during the run [topic, planned, times]
+        passed_over: array [group, topic, partition]
 
     Raises:
         UnreadableInput: a table is missing or damaged.
@@ -142,8 +153,25 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
             "drained": pa.array([run.drained for run in runs], pa.bool_()),
             "transactional_topics": pa.array([sorted(run.transactional_topics) for run in runs], _TEXTS),
             "growths": pa.array(
-                [[{"topic": topic, "times": times} for topic, times in run.growths.items()] for run in runs],
+                [
+                    [
+                        {"topic": topic, "planned": g.planned, "times": g.times}
+                        for topic, g in run.growths.items()
+                    ]
+                    for run in runs
+                ],
                 _GROWTHS,
+            ),
+            "passed_over": pa.array(
+                [
+                    [
+                        {"group": group, "topic": topic, "partition": partition}
+                        for group, partitions in run.passed_over.items()
+                        for topic, partition in partitions
+                    ]
+                    for run in runs
+                ],
+                PASSED_OVER,
             ),
             "tables": pa.array([list(run.promises.tables) if run.promises else [] for run in runs], _TEXTS),
             "free_stages": pa.array(
@@ -226,6 +254,9 @@ def _parts(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
     """Yield the record batches of a file, with the columns of `schema`. Raises `UnreadableInput`."""
     try:
         for part in iterate_parquet(path, schema.names):
+            for field in schema:
+                if field.name not in part.column_names:  # an earlier version wrote the table
+                    part = part.append_column(field, pa.nulls(part.num_rows, field.type))  # noqa: PLW2901
             yield part.select(schema.names).cast(schema)
     except (OSError, pa.ArrowException) as error:
         raise UnreadableInput(f"{path} is damaged: a part of it cannot be read") from error

@@ -207,7 +207,10 @@ def find_differences(folder: Path, plan: StoredPlan) -> Iterator[str]:
     if plan.promises.replicas and (folder / "log").is_dir():
         logs = Counter(read_parquet(folder / "log" / "replicas.parquet", ["tp"])["tp"].to_pylist())
         for topic in plan.pipeline.topics:
-            partition_ids = {number: tps.get((topic.name, number)) for number in range(topic.partitions)}
+            present = {number: tp for (name, number), tp in tps.items() if name == topic.name}
+            partition_ids = {
+                number: tps.get((topic.name, number)) for number in range(topic.partitions)
+            } | present
             yield from _missing_replicas(topic.name, partition_ids, logs, topic.replication)
         for name in plan.promises.internal_logs:
             partition_ids = {number: tp for (topic, number), tp in tps.items() if topic == name}

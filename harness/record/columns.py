@@ -2,12 +2,18 @@
 
 import pyarrow as pa
 
-MEANING, NULL = b"meaning", b"null"
+MEANING, NULL, ADDED = b"meaning", b"null", b"added"
 
 
-def column(name: str, kind: pa.DataType, meaning: str, *, null: str = "") -> pa.Field:
-    """Declare a column. `null` says what a null means; empty: the column has no nulls."""
-    return pa.field(name, kind, metadata={MEANING: meaning.encode(), NULL: null.encode()})
+def column(name: str, kind: pa.DataType, meaning: str, *, null: str = "", added: bool = False) -> pa.Field:
+    """Declare a column.
+
+    Args:
+        null: What a null means; empty: the column has no nulls.
+        added: Tables of earlier versions lack the column. Then each of its cells is null.
+    """
+    metadata = {MEANING: meaning.encode(), NULL: null.encode()}
+    return pa.field(name, kind, metadata=metadata | ({ADDED: b""} if added else {}))
 
 
 def table(meaning: str, *columns: pa.Field) -> pa.Schema:
@@ -23,6 +29,11 @@ def meaning(declared: pa.Field | pa.Schema) -> str:
 def null(declared: pa.Field) -> str:
     """Return what a null in this column means; empty: the column has no nulls."""
     return str(declared.metadata[NULL].decode())
+
+
+def is_added(declared: pa.Field) -> bool:
+    """Return whether tables of earlier versions lack this column."""
+    return ADDED in declared.metadata
 
 
 RUN = column("run", pa.int64(), "the number of the run, the same in all its tables")

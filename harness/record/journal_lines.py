@@ -43,6 +43,8 @@ class JournalContents:
     rows: int = 0  # number of rows in the table `ops`
     sends: int = 0  # number of rows in the table `sends`
     claims: int = 0  # number of rows in the table `claims`
+    polls: int = 0  # number of rows in the table `polls`
+    assignments: int = 0  # number of rows in the table `assignments`
     highest: int = -1  # the highest operation number so far
     ended: bool = False
     transactional_id: str | None = None

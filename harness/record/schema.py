@@ -9,7 +9,7 @@ may be null. `harness.record.page` makes docs/tables.md from these declarations.
 
 import pyarrow as pa
 
-from harness.record.columns import RUN, column, table
+from harness.record.columns import RUN, column, is_added, table
 from harness.record.log_schema import LOG
 
 __all__ = ["HISTORY", "LOG", "find_mismatch"]
@@ -72,6 +72,16 @@ JOURNALS = table(
     column("ended", _bool, "whether the process wrote its end event"),
     column("sends", _i64, "the number of rows of `sends` made from it"),
     column("claims", _i64, "the number of rows of `claims` made from it"),
+    *(
+        column(
+            name,
+            _i64,
+            f"the number of rows of `{name}` made from it",
+            null="an earlier version wrote the table",
+            added=True,
+        )
+        for name in ("polls", "assignments")
+    ),
 )
 
 OPS = table(
@@ -272,9 +282,14 @@ HISTORY: dict[str, pa.Schema] = {
 
 
 def find_mismatch(table: str, actual: pa.Schema) -> str | None:
-    """Return the first column that is missing, has another type or is not in the table; None: there is none."""
+    """Return the first column that is missing, has another type or is not in the table; None: there is none.
+
+    A column that earlier versions did not write may be missing.
+    """
     expected = (HISTORY | LOG)[table]
     for field in expected:
+        if field.name not in actual.names and is_added(field):
+            continue
         if field.name not in actual.names or actual.field(field.name).type != field.type:
             return str(field.name)
     return next((name for name in actual.names if name not in expected.names), None)

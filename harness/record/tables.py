@@ -115,6 +115,8 @@ class Tabulator:
             contents.ended,
             contents.sends,
             contents.claims,
+            contents.polls,
+            contents.assignments,
         )
 
     def _event(self, contents: JournalContents, line: JournalLine) -> None:
@@ -257,6 +259,7 @@ class Tabulator:
                 contents.role, promised, line.time_ns,
             )  # fmt: skip
             n += count
+        contents.polls += n
 
     def _group(self, stage: str) -> str | None:
         """Return the group of a stage in a part file. Raises `UnreadableInput` if the run has no such stage."""
@@ -273,6 +276,8 @@ class Tabulator:
             contents.missing += 1
         else:
             self._tables[table].write(batch)
+            if table == "polls":
+                contents.polls += batch.num_rows
 
     def _assigned(self, contents: JournalContents, time_ns: int, event: Assigned) -> None:
         group = self._group_of(contents)
@@ -290,6 +295,7 @@ class Tabulator:
                 self._tp(key),
                 start,
             )
+            contents.assignments += 1
 
     def _ends(self, contents: JournalContents, event: EndsRead) -> None:
         for key, end in event.ends.items():

@@ -218,8 +218,17 @@ def _await_no_transaction(ends: EndMarkers, pipeline: PipelineSpec, timeouts: Dr
 def _read_to_the_ends(
     pipeline: PipelineSpec, context: FaultContext, ends: EndMarkers, run_log: RunLog, timeouts: DrainTimeouts
 ) -> None:
-    """Run the final readers until they have read to the ends, which are marked while the readers start."""
-    attempt, topic_partitions = partial(_attempt, run_log), pipeline.topic_partitions
+    """Run the final readers until they have read to the ends, which are marked while the readers start.
+
+    They read also the partitions that topics of the pipeline got during the run.
+    """
+    attempt = partial(_attempt, run_log)
+    topic_partitions = list(pipeline.topic_partitions)
+
+    def add_partitions() -> None:
+        present = context.cluster.log_offsets([topic.name for topic in pipeline.topics])
+        topic_partitions.extend(sorted(present.keys() - set(topic_partitions)))
+
     not_marked = ReasonCode.NO_SENTINELS, "the ends of the partitions were not marked"
 
     def read() -> None:
@@ -237,6 +246,7 @@ def _read_to_the_ends(
             on_started=mark,
         )
 
+    attempt(ReasonCode.ENDS_UNKNOWN, "the partitions at the end of the run are not known", add_partitions)
     attempt(
         ReasonCode.NO_SENTINELS,
         "the end offsets of the partitions could not be read",

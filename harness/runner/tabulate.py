@@ -45,6 +45,9 @@ def tabulate(folder: Path, plan: StoredPlan, ends: PartitionEnds | None = None) 
     journals = sorted(path for path in (folder / "journals").glob("*.jsonl") if path.stem != "nemesis")
     tables.write(journals, folder / "history")
     planned = [topic.name for topic in pipeline.topics]
+    for topic, partition in sorted(ends.leaders):
+        if topic in planned:
+            names.id(topic, partition)  # the topic may have got it during the run
     if sources := replicas(folder, plan.promises.witness):
         # A custom pipeline may have created topics itself.
         created = () if pipeline.journaled else {topic for topic, _ in ends.leaders}

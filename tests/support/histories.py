@@ -66,6 +66,7 @@ class History:
         self.followers = 0  # how many brokers besides the leader hold the same log
         self.healed = False  # it is known when the last fault was healed
         self.broken_premises: frozenset[Premise] = frozenset()
+        self.passed_over: dict[str, list[tuple[str, int]]] = {}  # by group: partitions that it never read
         self.growths: dict[str, int] = {}  # by topic: how often it got more partitions during the run
         self.drained = False  # the run says that every stage took all of its inputs
 
@@ -111,7 +112,7 @@ class History:
             "transactional_id": f"id-{journal[0]}" if transactional else None,
             "asked": {"ok": "commit", "fail": "abort"}.get(outcome) if transactional else None,
             "call_ns": self.tick(),
-            "commit_ns": self.tick() if transactional and outcome != "fail" else None,
+            "commit_ns": self.tick() if transactional and f == "txn" and outcome != "fail" else None,
             "return_ns": self.tick() if outcome != "info" else None,
             "fenced": False,
             "line": number + 1,
@@ -289,7 +290,7 @@ class History:
                 "metadata": op.name if op else "",
                 "op": op.op if op else None,
                 "producer_id": pid,
-                "epoch": 0,
+                "epoch": 0 if pid >= 0 else -1,
                 "transactional": pid >= 0,
                 "timestamp_ms": self._ms(),
             }
@@ -356,6 +357,14 @@ class History:
     def alter(self, table: str, change: Callable[[Row], Row | None]) -> None:
         """Change the rows of a table after all tables are made. None removes a row."""
         self.alterations.append((table, change))
+
+    def without_topic(self, topic: str) -> None:
+        """Remove the rows of a topic from all tables, as if the run had not had it."""
+        tp = self.tp[topic]
+        for table in ("partitions", "batches", "replicas"):
+            self.alter(table, lambda row: None if row["tp"] == tp else row)
+        for table in ("offsets", "transactions"):
+            self.alter(table, lambda row: None if row["log_tp"] == tp else row)
 
     # the tables
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,7 @@ def make_tables(history: History) -> dict[str, list[Row]]:
     altered = {table for table, _ in history.alterations}
     if "ends" not in altered and altered & {"polls", "records"}:
         _count_reads(rows)
+    _number_again(rows, altered)
     _count_journal_rows(rows, journal_of)
     return rows
 
@@ -69,6 +70,7 @@ def _describe(history: History) -> None:
     ]
     for change in history.stage_changes:
         rows["stages"] = change(rows["stages"])
+    stage_of = {row["journal"]: row["stage"] for row in rows["ops"]}
     rows["journals"] = [
         {
             "pid": 1,
@@ -76,7 +78,7 @@ def _describe(history: History) -> None:
             "torn_lines": 0,
             "missing_lines": 0,
             "ended": True,
-            "stage": None,
+            "stage": stage_of.get(row["journal"]),
         }
         | row
         for row in history.journals.values()
@@ -135,9 +137,24 @@ def _count_reads(rows: dict[str, list[Row]]) -> None:
             end["read"] = len(read)
 
 
+def _number_again(rows: dict[str, list[Row]], altered: Set[str]) -> None:
+    """Number the rows of each operation from 0, if a case has removed some: no process has written them."""
+    for table in altered & {"polls", "sends"}:
+        by_operation: dict[int, list[Row]] = {}
+        for row in rows[table]:
+            by_operation.setdefault(row["op"], []).append(row)
+        for own in by_operation.values():
+            numbers = {n: at for at, n in enumerate(sorted({row["n"] for row in own}))}
+            for row in own:
+                row["n"] = numbers[row["n"]]
+
+
 def _count_journal_rows(rows: dict[str, list[Row]], journal_of: Mapping[int, str]) -> None:
-    """Set the numbers of sends and claims in each journal to those in the tables, unless the case sets them."""
-    for table in ("sends", "claims"):
+    """Set the numbers of rows that each journal had to those in the tables, unless the case sets them."""
+    assigned = Counter(row["journal"] for row in rows["assignments"])
+    for journal in rows["journals"]:
+        journal.setdefault("assignments", assigned[journal["journal"]])
+    for table in ("sends", "claims", "polls"):
         counts = Counter(journal_of.get(row["op"]) for row in rows[table])
         for journal in rows["journals"]:
             journal.setdefault(table, counts[journal["journal"]])
@@ -229,7 +246,7 @@ def _batch(history: History, tp: int, at: int, entry: Row) -> None:
             "last_offset": at,
             "count": 1,
             "producer_id": entry["pid"],
-            "epoch": entry["epoch"],
+            "epoch": entry["epoch"] if entry["pid"] >= 0 else -1,
             "base_sequence": entry["seq"] if entry["pid"] >= 0 and "seq" in entry else -1,
             "transactional": entry["pid"] >= 0,
             "control": "marker" in entry,

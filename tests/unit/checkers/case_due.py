@@ -43,6 +43,7 @@ def a_sum_need_not_name_an_input(h: History) -> None:
         "y",
         h.append("y", f"{op.name}:0", 1, output_name="y", inputs=[("a", 0)], digest=7, key="k", state=1),
         inputs=[0],
+        output_name="y",
     )
     h.append_marker("y", 1, "commit")
     h.log_transaction(1, ["y"])

@@ -8,7 +8,7 @@ from tests.support.stored_tables import OFFSETS, Row
 # epoch-regression
 
 
-@case(epoch_regression=1)
+@case(epoch_regression=1, zombie_write=1)
 def an_epoch_that_goes_down_in_a_partition_is_a_regression(h: History) -> None:
     plain(h)
     h.append("y", None, 7, 3)

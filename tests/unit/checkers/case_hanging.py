@@ -49,7 +49,7 @@ def a_record_hangs_where_no_sentinel_was_written(h: History) -> None:
 )
 def a_record_hangs_where_there_is_no_topic_of_offset_commits(h: History) -> None:
     _aborted(h)
-    h.alter("partitions", lambda row: None if row["topic"] == OFFSETS else row)
+    h.without_topic(OFFSETS)
 
 
 @case(broken=STUCK)

@@ -250,12 +250,6 @@ def a_partition_without_order_may_reverse_outputs(h: History) -> None:
     h.alter("stages", lambda row: row | {"ordered": row["in_topic"] == "b"})
 
 
-@case(options=ORDERED | {"inputs": "ab"}, order_violation=1)
-def where_both_of_them_promise_it_they_may_not(h: History) -> None:
-    _reversed(h)
-    h.alter("stages", lambda row: row | {"in_topic": "a"})
-
-
 # two stages that read one topic
 
 

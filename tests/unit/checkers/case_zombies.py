@@ -2,35 +2,31 @@
 
 from typing import Any
 
-from cases import case
+from cases import case, plain
 
-from tests.support.histories import History, Op
+from tests.support.histories import TRANSACTIONS, History, Op
 from tests.support.stored_tables import OFFSETS
 
 # zombie-write
 
 
+def _lower(h: History, how: str) -> None:
+    """Producer 7 commits with epoch 5, and then writes with epoch 4 into a transaction of epoch 5."""
+    plain(h)
+    for data, end in ((5, "commit"), (4, how)):
+        h.append("y", None, 7, data)
+        h.append_marker("y", 7, end, 5)
+        h.log_transaction(7, "y", end.capitalize(), 5)
+
+
 @case(zombie_write=1, epoch_regression=1)
 def a_batch_above_one_of_a_higher_epoch_is_a_zombie(h: History) -> None:
-    h.feed(2)
-    h.transact(0)
-    h.transact(1)
-    h.alter(
-        "batches",
-        lambda row: row | {"epoch": 5} if row["tp"] == h.tp["x"] and row["base_offset"] == 0 else row,
-    )
+    _lower(h, "commit")
 
 
 @case(epoch_regression=1)
 def an_aborted_batch_above_a_higher_epoch_is_no_zombie(h: History) -> None:
-    h.feed(2)
-    h.transact(0)
-    h.transact(1, outcome="fail")
-    h.transact(1, worker="v", pid=2)
-    h.alter(
-        "batches",
-        lambda row: row | {"epoch": 5} if row["tp"] == h.tp["x"] and row["base_offset"] == 0 else row,
-    )
+    _lower(h, "abort")
 
 
 @case(zombie_write=1)
@@ -157,3 +153,108 @@ def a_worker_that_initialises_at_the_same_time_is_no_zombie(h: History) -> None:
     h.op("w1", "init", transactional_id="i", call_ns=20, return_ns=30)
     h.op("w2", "init", transactional_id="i", call_ns=25, return_ns=28)
     h.transact(0, worker="w1", transactional_id="i")
+
+
+# epochs that the transaction log did not give
+
+
+def _epochs(
+    h: History, data: int, marker: int, *, given: int = 2, prepared: int | None = None, how: str = "commit"
+) -> None:
+    """Producer 7 writes a record to `y` in a transaction that the transaction log gives the epoch `given`."""
+    plain(h)
+    h.append("y", None, 7, data)
+    h.append_marker("y", 7, how, marker)
+    h.log_state(7, "Ongoing", "y", given)
+    h.log_state(7, f"Prepare{how.capitalize()}", "y", given if prepared is None else prepared)
+    h.log_state(7, f"Complete{how.capitalize()}", (), given if prepared is None else prepared)
+
+
+@case()
+def a_record_of_the_epoch_of_its_transaction_is_no_zombie(h: History) -> None:
+    _epochs(h, 2, 2)
+
+
+@case(zombie_write=1, examples={"zombie-write": {"epoch": 1, "epoch_given": 2}})
+def a_committed_record_of_an_earlier_epoch_is_a_zombie(h: History) -> None:
+    _epochs(h, 1, 2)
+
+
+@case(zombie_write=1)
+def a_committed_record_of_an_epoch_that_no_coordinator_gave_is_a_zombie(h: History) -> None:
+    _epochs(h, 3, 3)
+
+
+@case()
+def an_aborted_record_of_an_earlier_epoch_is_no_zombie(h: History) -> None:
+    _epochs(h, 1, 2, how="abort")
+
+
+@case()
+def an_abort_may_raise_the_epoch_of_its_marker(h: History) -> None:
+    _epochs(h, 2, 3, prepared=3, how="abort")
+
+
+@case()
+def under_transaction_version_2_a_commit_raises_the_epoch_of_its_marker(h: History) -> None:
+    _epochs(h, 2, 3, prepared=3)
+
+
+@case(zombie_write=1)
+def under_transaction_version_2_a_record_of_an_earlier_epoch_is_a_zombie(h: History) -> None:
+    _epochs(h, 1, 3, prepared=3)
+
+
+@case(zombie_write=1, examples={"zombie-write": {"marker": "commit", "epoch": 4, "epoch_given": 3}})
+def a_commit_marker_of_an_epoch_that_was_not_prepared_is_one(h: History) -> None:
+    _epochs(h, 2, 4, prepared=3)
+
+
+@case(zombie_write=1)
+def an_abort_marker_of_an_epoch_that_was_not_prepared_is_one(h: History) -> None:
+    _epochs(h, 2, 5, prepared=3, how="abort")
+
+
+def _late(h: History, before: int) -> None:
+    """Producer 7 commits with the epoch `before`, and another record of that epoch is in its transaction of epoch 2."""
+    plain(h)
+    h.append("y", None, 7, before)
+    h.append_marker("y", 7, "commit", before)
+    h.log_transaction(7, "y", "Commit", before)
+    h.append("y", None, 7, before, seq=1)
+    h.append_marker("y", 7, "commit", 2)
+    h.log_transaction(7, "y", "Commit", 2)
+
+
+@case(zombie_write=1)
+def an_epoch_that_was_right_in_an_earlier_transaction_is_wrong_in_a_later_one(h: History) -> None:
+    _late(h, 0)
+
+
+@case()
+def a_second_transaction_of_one_epoch_is_right(h: History) -> None:
+    _late(h, 2)
+
+
+@case(zombie_write=1)
+def an_offset_commit_of_an_earlier_epoch_is_a_zombie(h: History) -> None:
+    plain(h)
+    h.commit_offset(1, None, 7)
+    h.append_marker(OFFSETS, 7, "commit", 2)
+    h.log_transaction(7, [OFFSETS], "Commit", 2)
+
+
+@case(zombie_write=1, broken=("the leader's log of __transaction_state/0 is missing",))
+def without_the_transaction_log_a_marker_two_above_its_record_shows_a_zombie(h: History) -> None:
+    _epochs(h, 1, 3, prepared=3)
+    h.alter(
+        "replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp[TRANSACTIONS] else row
+    )
+
+
+@case(broken=("the leader's log of __transaction_state/0 is missing",))
+def without_the_transaction_log_a_marker_may_be_one_above_its_record(h: History) -> None:
+    _epochs(h, 2, 3, prepared=3)
+    h.alter(
+        "replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp[TRANSACTIONS] else row
+    )
