@@ -43,6 +43,8 @@ class Pipeline:
     Attributes:
         inputs: For each input topic: a function (rng, n) -> (key, value), or the path of a file of JSON lines.
         shares: For each input topic: its weight in the rate of inputs. The default is 1.0.
+        partitioners: For each input topic: librdkafka's name of the partitioner of its inputs. The default is
+            "murmur2_random", which chooses the same partition for a key as the Java client.
         outputs: A function (topic, key, value, headers) -> [(topic, key, value), ...] for the expected outputs.
         fold: In place of `outputs`, if outputs depend on earlier inputs of the same key: a function
             (state, topic, key, value) -> (state, [(topic, key, value), ...]).
@@ -52,6 +54,7 @@ class Pipeline:
     stages: Sequence[Stage]
     inputs: Mapping[str, Function | str | Path]
     shares: Mapping[str, float] = field(default_factory=dict)
+    partitioners: Mapping[str, str] = field(default_factory=dict)
     outputs: Function | None = None
     fold: Function | None = None
     correlate: str | Function = "content"
@@ -64,11 +67,13 @@ class Pipeline:
         """The text of the file.
 
         Raises:
-            ValueError: Another process could not load a function, or `shares` names a topic that is not in `inputs`.
+            ValueError: Another process could not load a function, or `shares` or `partitioners` names a topic that is
+                not in `inputs`.
             ImportError: The package tomli-w is missing.
         """
-        if unknown := sorted(set(self.shares) - set(self.inputs)):
-            raise ValueError(f"shares: {', '.join(unknown)} is not in inputs")
+        for name, topics in (("shares", self.shares), ("partitioners", self.partitioners)):
+            if unknown := sorted(set(topics) - set(self.inputs)):
+                raise ValueError(f"{name}: {', '.join(unknown)} is not in inputs")
         expect: dict[str, Any] = {}
         if self.outputs is not None or self.fold is not None:
             functions = {"outputs": self.outputs, "fold": self.fold}
@@ -85,6 +90,7 @@ class Pipeline:
                     else {"file": str(Path(source).absolute())}
                 ),
                 "share": float(self.shares.get(topic, 1.0)),
+                **({"partitioner": self.partitioners[topic]} if topic in self.partitioners else {}),
             }
             for topic, source in self.inputs.items()
         }

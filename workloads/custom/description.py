@@ -23,13 +23,28 @@ class UserFunction:
         return f"{self.file.name}:{self.name}"
 
 
+JAVA_PARTITIONER = "murmur2_random"
+"""The partitioner that chooses the same partition for a key as the Java client and Kafka Streams."""
+PARTITIONERS = (
+    JAVA_PARTITIONER,
+    "consistent_random",
+    "murmur2",
+    "consistent",
+    "fnv1a_random",
+    "fnv1a",
+    "random",
+)
+"""The partitioners of librdkafka, by their names there. `_random`: a record without a key goes to any partition."""
+
+
 @dataclass(frozen=True)
 class InputSource:
     """The source of the inputs of a topic: a function, or a file of JSON lines."""
 
-    make: UserFunction | None = None  # (rng, n) -> (key, value) or (key, value, headers)
-    file: Path | None = None  # each line: {"key": ..., "value": ..., "headers": {...}}
+    make: UserFunction | None = None  # (rng, n) -> (key, value), (key, value, headers) or a dict as in `file`
+    file: Path | None = None  # each line: {"key", "value", "headers", "timestamp_ms", "partition"}
     share: float = 1.0  # of the rate
+    partitioner: str = JAVA_PARTITIONER
 
 
 @dataclass(frozen=True)

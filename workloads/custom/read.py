@@ -14,6 +14,8 @@ from harness.model.vocabulary import Guarantee
 from harness.processes.program import ProgramRules
 from workloads.custom.description import (
     CONTENT,
+    JAVA_PARTITIONER,
+    PARTITIONERS,
     CustomStage,
     CustomTopic,
     ExpectedOutputs,
@@ -179,7 +181,16 @@ def _rules(table: TomlTable) -> ProgramRules:
 
 
 def _inputs(table: TomlTable) -> InputSource:
-    inputs = InputSource(table.function("make"), table.path("file"), table.number("share", 0.001, 1000, 1.0))
+    inputs = InputSource(
+        table.function("make"),
+        table.path("file"),
+        table.number("share", 0.001, 1000, 1.0),
+        table.text("partitioner") or JAVA_PARTITIONER,
+    )
+    if inputs.partitioner not in PARTITIONERS:
+        raise table.error(
+            f"must be one of {', '.join(PARTITIONERS)}, not {inputs.partitioner!r}", "partitioner"
+        )
     if (inputs.make is None) == (inputs.file is None):
         raise table.error('needs exactly one of make = "expect.py:purchase" and file = "purchases.jsonl"')
     table.require_all_known()

@@ -31,6 +31,7 @@ def test_a_saved_pipeline_is_read_back_completely(tmp_path: Path) -> None:
         [STAGE],
         INPUTS,
         shares={"refunds": 0.1},
+        partitioners={"refunds": "consistent_random"},
         outputs=outputs,
         correlate="key",
         final=["invoices"],
@@ -44,6 +45,8 @@ def test_a_saved_pipeline_is_read_back_completely(tmp_path: Path) -> None:
     assert described.expect.outputs is not None and described.expect.outputs.name == "outputs"
     assert described.inputs["purchases"].make is not None
     assert [described.inputs[topic].share for topic in ("purchases", "refunds")] == [1.0, 0.1]
+    partitioners = [described.inputs[topic].partitioner for topic in ("purchases", "refunds")]
+    assert partitioners == ["murmur2_random", "consistent_random"]
     assert described.topics["invoices"].partitions == 2
     assert described.expect.final == ("invoices",)
     assert {function.file for function in described.functions} == {Path(__file__)}
@@ -61,9 +64,11 @@ def test_a_function_that_is_not_at_the_top_level_is_refused(tmp_path: Path) -> N
         Pipeline("p", [STAGE], {"purchases": lambda rng, n: ("k", "v")}).toml()
 
 
-def test_a_share_of_an_unknown_input_is_refused() -> None:
+def test_a_share_or_a_partitioner_of_an_unknown_input_is_refused() -> None:
     with pytest.raises(ValueError, match="shares: purchase is not in inputs"):
         Pipeline("p", [STAGE], INPUTS, shares={"purchase": 2}).toml()
+    with pytest.raises(ValueError, match="partitioners: purchase is not in inputs"):
+        Pipeline("p", [STAGE], INPUTS, partitioners={"purchase": "random"}).toml()
 
 
 def test_without_tomli_w_the_error_says_what_to_do(

@@ -6,7 +6,10 @@ from typing import Any
 
 
 def purchase(rng: Random, n: int) -> tuple[str, str]:
-    """Return key and value of the n-th input. Take random values only from `rng`, so that a seed repeats them."""
+    """Return key and value of the n-th input. Take random values only from `rng`, so that a seed repeats them.
+
+    To set more, return a dict: {"key", "value", "headers", "timestamp_ms", "partition"}.
+    """
     body = {"purchase_id": n, "pieces": rng.randint(1, 9), "price": rng.randint(1, 500)}
     return f"customer-{rng.randrange(1000)}", json.dumps(body)
 
