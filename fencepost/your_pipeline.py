@@ -48,6 +48,9 @@ class Pipeline:
         outputs: A function (topic, key, value, headers) -> [(topic, key, value), ...] for the expected outputs.
         fold: In place of `outputs`, if outputs depend on earlier inputs of the same key: a function
             (state, topic, key, value) -> (state, [(topic, key, value), ...]).
+        fold_key: A function (topic, key, value, headers) -> the key of a state of `fold`. None: the key of the input.
+        compare: For each output topic: which of "headers", "timestamp_ms" and "partition" are compared in addition to
+            key and value.
     """
 
     name: str
@@ -60,6 +63,8 @@ class Pipeline:
     correlate: str | Function = "content"
     ignore: Sequence[str] = ()
     final: Sequence[str] = ()  # topics in which only the last record of each key is checked
+    fold_key: Function | None = None
+    compare: Mapping[str, Sequence[str]] = field(default_factory=dict)
     guarantee: str = "exactly-once"
     topics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -76,12 +81,14 @@ class Pipeline:
                 raise ValueError(f"{name}: {', '.join(unknown)} is not in inputs")
         expect: dict[str, Any] = {}
         if self.outputs is not None or self.fold is not None:
-            functions = {"outputs": self.outputs, "fold": self.fold}
+            functions = {"outputs": self.outputs, "fold": self.fold, "fold_key": self.fold_key}
             expect = {key: _location(function) for key, function in functions.items() if function is not None}
             expect["correlate"] = (
                 self.correlate if isinstance(self.correlate, str) else _location(self.correlate)
             )
             expect |= {"ignore": list(self.ignore), "final": list(self.final)}
+            if self.compare:
+                expect["compare"] = {topic: list(parts) for topic, parts in self.compare.items()}
         inputs = {
             topic: {
                 **(

@@ -76,6 +76,7 @@ class CorrelationKey(NamedTuple):
 
     key: str | None  # equal to `ExpectedOutput.correlation_key`; None: the record has no such field
     digest: int  # of the part of the content that is checked
+    more: str = ""  # for human readers: what is checked in addition to key and value
 
 
 class Expectation(Protocol):

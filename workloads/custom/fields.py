@@ -37,7 +37,7 @@ def _header_name(where: str, name: object) -> str:
     return text
 
 
-def as_timestamp_ms(where: str, timestamp_ms: object, settings: CustomTopic) -> int | None:
+def as_timestamp_ms(where: str, timestamp_ms: object, settings: CustomTopic | None = None) -> int | None:
     """Return a time stamp; None: the record has none. Raises `UserError` with a text that begins with `where`.
 
     0 is refused, because librdkafka sends the present time instead.
@@ -49,7 +49,7 @@ def as_timestamp_ms(where: str, timestamp_ms: object, settings: CustomTopic) -> 
             f"{where}: timestamp_ms must be the milliseconds since 1970, a whole number from 1 on, "
             f"not {timestamp_ms!r}"
         )
-    if settings.config.get(TIMESTAMP_TYPE) == "LogAppendTime":
+    if settings is not None and settings.config.get(TIMESTAMP_TYPE) == "LogAppendTime":
         raise UserError(
             f"{where}: timestamp_ms has no effect, because the topic has {TIMESTAMP_TYPE} = LogAppendTime: "
             "remove one of the two"
@@ -58,7 +58,7 @@ def as_timestamp_ms(where: str, timestamp_ms: object, settings: CustomTopic) -> 
     return timestamp_ms
 
 
-def as_partition(where: str, partition: object, partitions: int | None) -> int | None:
+def as_partition(where: str, partition: object, partitions: int | None = None) -> int | None:
     """Return a partition; None: the record has none. Raises `UserError` with a text that begins with `where`.
 
     Args:

@@ -16,6 +16,7 @@ from harness.model.expectation import Feed, InputRecord
 from workloads.custom.correlation import Correlation
 from workloads.custom.description import ExpectedOutputs, PipelineDescription
 from workloads.custom.expectation import CustomExpectation, ExpectedRecord
+from workloads.custom.fields import as_partition
 from workloads.custom.functions import UserError
 from workloads.custom.pipeline import CustomPipeline
 
@@ -75,16 +76,27 @@ def trial(pipeline: CustomPipeline, partitions: int) -> None:
     inputs = list(_inputs(pipeline, counts))
     if expect is None:
         return
-    content = Correlation(expect).content
+    correlation = Correlation(expect)
+
+    def compared(expected: ExpectedRecord) -> tuple[str, ...]:
+        topic, key, value, *parts = expected
+        return topic, correlation.content(key, value), correlation.other_parts(topic, *parts)
+
     first, second = (list(_expected_outputs(pipeline, expect, inputs, counts)) for _ in range(2))
     for (topic, first_records), (_, second_records) in zip(first, second, strict=True):
-        if [(output_topic, content(key, value)) for output_topic, key, value in first_records] != [
-            (output_topic, content(key, value)) for output_topic, key, value in second_records
-        ]:
-            raise UserError(
-                f"the expected outputs of an input in {topic} differ between two calls ({first_records!r}, then "
-                f"{second_records!r}): remove values that are random or depend on the time, or name them in `ignore`"
+        if list(map(compared, first_records)) != list(map(compared, second_records)):
+            shown, other = (
+                [_shown(expected) for expected in records] for records in (first_records, second_records)
             )
+            raise UserError(
+                f"the expected outputs of an input in {topic} differ between two calls ({shown!r}, then {other!r}): "
+                "remove values that are random or depend on the time, or name them in `ignore`"
+            )
+
+
+def _shown(expected: ExpectedRecord) -> tuple[object, ...]:
+    """Return the fields that are given, for a message."""
+    return tuple(expected[:3]) + tuple(part for part in expected[3:] if part is not None)
 
 
 def _inputs(pipeline: CustomPipeline, counts: Mapping[str, int]) -> Iterator[InputRecord]:
@@ -147,13 +159,19 @@ def _through_stages(
         list(method(record))  # raises if an output has no stage, or has no key although it needs one
     yield record.topic, expected_records
     correlation = Correlation(expectation.expect)
-    joined = any(topic not in expectation.final for topic, _, _ in expected_records)
+    joined = any(expected.topic not in expectation.final for expected in expected_records)
     input_key = correlation.of_input(record) if joined else None
-    for topic, key, value in expected_records:
-        partition = _output_partition(counts, topic, key, record.partition)
-        # The program may copy the headers of the input, so the output gets them here.
+    for expected in expected_records:
+        topic, key, value = expected[:3]
+        partition = as_partition(f"an expected output in {topic}", expected.partition, counts.get(topic))
+        # The program may copy headers and time stamp of the input, so the output gets them if others are not expected.
         output = InputRecord(
-            topic, key, value, partition, headers=record.headers, timestamp_ms=record.timestamp_ms
+            topic,
+            key,
+            value,
+            _output_partition(counts, topic, key, record.partition) if partition is None else partition,
+            headers=record.headers if expected.headers is None else expected.headers,
+            timestamp_ms=expected.timestamp_ms or record.timestamp_ms,
         )
         output_key = input_key if topic in expectation.final else correlation.of_output(output)
         if input_key not in (None, output_key):

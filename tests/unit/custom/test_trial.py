@@ -176,3 +176,17 @@ def test_the_partition_of_an_input_is_compared_with_the_partitions_of_its_topic(
     )
     with pytest.raises(UsageError, match=r"from 0 to 2, because the topic has 3 partitions, not 3"):
         require_working(read_pipeline(tmp_path, functions=functions), 3)  # --set partitions=3
+
+
+def test_an_expected_partition_is_compared_with_the_partitions_of_its_topic(tmp_path: Path) -> None:
+    text = f'{WITH_OUTPUTS}[expect.compare]\ninvoices = ["partition", "headers"]\n'
+    output = "{'topic': 'invoices', 'key': key, 'value': value, 'headers': {'n': NAME}, 'partition': 6}"
+    functions = functions_with(f"return [{output}]")
+    error = trial_error(tmp_path, functions.replace("NAME", "'1'"), text)
+    assert "an expected output in invoices: partition must be a whole number from 0 to 5, because" in error
+    right = functions.replace("6}", "5}")
+    assert trial_error(tmp_path, right.replace("NAME", "'1'"), text) == ""
+    random = right.replace("NAME", "str(uuid.uuid4())")
+    assert "differ between two calls" in trial_error(tmp_path, random, text)
+    ignored = text.replace("[expect]", '[expect]\nignore = ["header:n"]')
+    assert trial_error(tmp_path, random, ignored) == ""

@@ -52,6 +52,19 @@ def test_a_saved_pipeline_is_read_back_completely(tmp_path: Path) -> None:
     assert {function.file for function in described.functions} == {Path(__file__)}
 
 
+def total(state: int, topic: str, key: bytes, value: bytes) -> tuple[int, list[tuple[str, bytes, bytes]]]:
+    return state, [("invoices", key, value)]
+
+
+def test_the_key_of_a_fold_and_the_compared_parts_are_saved(tmp_path: Path) -> None:
+    pipeline = Pipeline(
+        "p", [STAGE], INPUTS, fold=total, fold_key=purchase, compare={"invoices": ["headers"]}
+    )
+    expect = read(pipeline.save(tmp_path)).expect
+    assert expect is not None and expect.fold_key is not None and expect.fold_key.name == "purchase"
+    assert expect.compare == {"invoices": ("headers",)}
+
+
 def test_equal_pipelines_have_the_same_file(tmp_path: Path) -> None:
     first, second = (Pipeline("p", [STAGE], INPUTS).save(tmp_path) for _ in range(2))
     other = Pipeline("p", [STAGE], INPUTS, guarantee="at-least-once").save(tmp_path)

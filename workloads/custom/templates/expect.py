@@ -17,7 +17,10 @@ def purchase(rng: Random, n: int) -> tuple[str, str]:
 def outputs(
     topic: str, key: bytes | None, value: bytes | None, headers: dict[str, Any]
 ) -> list[tuple[str, bytes | None, str]]:
-    """Return (topic, key, value) of each output that this input must lead to. Return [] if it leads to no output."""
+    """Return (topic, key, value) of each output that this input must lead to. Return [] if it leads to no output.
+
+    The function may have more parameters: `timestamp_ms` and `partition` of the input.
+    """
     purchase_body = json.loads(value or b"")
     invoice = {
         "purchase_id": purchase_body["purchase_id"],
