@@ -122,6 +122,7 @@ class Counting(Control):
         (3_000_000, 2_900_000, 2, False),
         (None, 1_040_000, 2, False),  # Kafka's default is 1,048,588
         (None, 1_100_000, 2, True),
+        (12_000_000, 11_000_000, 2, False),  # more than what a reader fetches at once
         (20_000, 15_000, 40, False),  # a batch of several is too large
         (20_000, 21_000, 2, True),
     ],
