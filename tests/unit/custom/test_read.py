@@ -53,6 +53,7 @@ transactions = false
 [inputs.purchases]
 make = "expect.py:purchase"
 share = 2.5
+partitioner = "fnv1a_random"
 
 [inputs.refunds]
 file = "refunds.jsonl"
@@ -64,7 +65,8 @@ config = { "cleanup.policy" = "compact" }
 [expect]
 outputs = "expect.py:outputs"
 correlate = "header:id"
-ignore = ["/created_at"]
+ignore = ["/created_at", "header:trace"]
+compare = { invoices = ["headers", "partition"] }
 """
 
 
@@ -93,12 +95,17 @@ def test_a_file_with_every_key_is_read(tmp_path: Path) -> None:
         name="billing",
         stages=(bill, CustomStage("count", ("invoices",), ("totals",), ("count",), transactions=False)),
         inputs={
-            "purchases": InputSource(make=UserFunction(functions, "purchase"), share=2.5),
+            "purchases": InputSource(
+                make=UserFunction(functions, "purchase"), share=2.5, partitioner="fnv1a_random"
+            ),
             "refunds": InputSource(file=tmp_path / "refunds.jsonl"),
         },
         guarantee=Guarantee.AT_LEAST_ONCE,
         expect=ExpectedOutputs(
-            outputs=UserFunction(functions, "outputs"), correlate="header:id", ignore=("/created_at",)
+            outputs=UserFunction(functions, "outputs"),
+            correlate="header:id",
+            ignore=("/created_at", "header:trace"),
+            compare={"invoices": ("headers", "partition")},
         ),
         topics={"invoices": CustomTopic(6, {"cleanup.policy": "compact"})},
     )
