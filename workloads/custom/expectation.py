@@ -56,9 +56,9 @@ class CustomExpectation:
             Counter[str](),
         )
         for expected in expected_records:
-            topic, key, value, *parts = expected
+            topic, key, value, headers, timestamp_ms, partition = expected
             numbers[topic] += 1
-            more = self._correlation.other_parts(topic, *parts)
+            more = self._correlation.other_parts(topic, headers, timestamp_ms, partition)
             digest = self._correlation.digest(key, value, more)
             yield ExpectedOutput(
                 stage=self._stage_of(record.topic, topic),

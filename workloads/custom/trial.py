@@ -79,8 +79,9 @@ def trial(pipeline: CustomPipeline, partitions: int) -> None:
     correlation = Correlation(expect)
 
     def compared(expected: ExpectedRecord) -> tuple[str, ...]:
-        topic, key, value, *parts = expected
-        return topic, correlation.content(key, value), correlation.other_parts(topic, *parts)
+        topic, key, value, headers, timestamp_ms, partition = expected
+        more = correlation.other_parts(topic, headers, timestamp_ms, partition)
+        return topic, correlation.content(key, value), more
 
     first, second = (list(_expected_outputs(pipeline, expect, inputs, counts)) for _ in range(2))
     for (topic, first_records), (_, second_records) in zip(first, second, strict=True):
