@@ -43,20 +43,28 @@ class Pipeline:
     Attributes:
         inputs: For each input topic: a function (rng, n) -> (key, value), or the path of a file of JSON lines.
         shares: For each input topic: its weight in the rate of inputs. The default is 1.0.
+        partitioners: For each input topic: librdkafka's name of the partitioner of its inputs. The default is
+            "murmur2_random", which chooses the same partition for a key as the Java client.
         outputs: A function (topic, key, value, headers) -> [(topic, key, value), ...] for the expected outputs.
         fold: In place of `outputs`, if outputs depend on earlier inputs of the same key: a function
             (state, topic, key, value) -> (state, [(topic, key, value), ...]).
+        fold_key: A function (topic, key, value, headers) -> the key of a state of `fold`. None: the key of the input.
+        compare: For each output topic: which of "headers", "timestamp_ms" and "partition" are compared in addition to
+            key and value.
     """
 
     name: str
     stages: Sequence[Stage]
     inputs: Mapping[str, Function | str | Path]
     shares: Mapping[str, float] = field(default_factory=dict)
+    partitioners: Mapping[str, str] = field(default_factory=dict)
     outputs: Function | None = None
     fold: Function | None = None
     correlate: str | Function = "content"
     ignore: Sequence[str] = ()
     final: Sequence[str] = ()  # topics in which only the last record of each key is checked
+    fold_key: Function | None = None
+    compare: Mapping[str, Sequence[str]] = field(default_factory=dict)
     guarantee: str = "exactly-once"
     topics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -64,19 +72,23 @@ class Pipeline:
         """The text of the file.
 
         Raises:
-            ValueError: Another process could not load a function, or `shares` names a topic that is not in `inputs`.
+            ValueError: Another process could not load a function, or `shares` or `partitioners` names a topic that is
+                not in `inputs`.
             ImportError: The package tomli-w is missing.
         """
-        if unknown := sorted(set(self.shares) - set(self.inputs)):
-            raise ValueError(f"shares: {', '.join(unknown)} is not in inputs")
+        for name, topics in (("shares", self.shares), ("partitioners", self.partitioners)):
+            if unknown := sorted(set(topics) - set(self.inputs)):
+                raise ValueError(f"{name}: {', '.join(unknown)} is not in inputs")
         expect: dict[str, Any] = {}
         if self.outputs is not None or self.fold is not None:
-            functions = {"outputs": self.outputs, "fold": self.fold}
+            functions = {"outputs": self.outputs, "fold": self.fold, "fold_key": self.fold_key}
             expect = {key: _location(function) for key, function in functions.items() if function is not None}
             expect["correlate"] = (
                 self.correlate if isinstance(self.correlate, str) else _location(self.correlate)
             )
             expect |= {"ignore": list(self.ignore), "final": list(self.final)}
+            if self.compare:
+                expect["compare"] = {topic: list(parts) for topic, parts in self.compare.items()}
         inputs = {
             topic: {
                 **(
@@ -85,6 +97,7 @@ class Pipeline:
                     else {"file": str(Path(source).absolute())}
                 ),
                 "share": float(self.shares.get(topic, 1.0)),
+                **({"partitioner": self.partitioners[topic]} if topic in self.partitioners else {}),
             }
             for topic, source in self.inputs.items()
         }

@@ -12,7 +12,8 @@ hash does not cover the header that names the attempt, because that header diffe
     final read of x: 1 at offset 4, hash 78      <- corrupt
     final read of x: 2 at offset 5, hash 79
 
-Without journals: an output that is joined to an input does not hold what the input must lead to.
+Without journals: an output that is joined to an input does not hold what the input must lead to. Its headers, time
+stamp and partition count if `compare` names them for its topic.
 
 Blind spot: records of which no hash was recorded.
 Reference: Kafka's CRC covers a batch in transit and at rest. It does not cover what a client put into the batch.

@@ -11,7 +11,7 @@ import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 
-/** The settings of both programs for Kafka Streams, and the code that runs them until SIGTERM. */
+/** The settings of all programs for Kafka Streams, and the code that runs them until SIGTERM. */
 final class Settings {
     private Settings() {}
 
@@ -25,6 +25,7 @@ final class Settings {
         settings.put(StreamsConfig.STATE_DIR_CONFIG, required(options, "--state-dir"));
         settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, required(options, "--guarantee"));
         settings.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, options.getOrDefault("--threads", "1"));
+        settings.put(StreamsConfig.NUM_STANDBY_REPLICAS_CONFIG, options.getOrDefault("--standby-replicas", "0"));
         settings.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class.getName());
         settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class.getName());
         // 0: every total is written, and not only the last of several totals of a key.

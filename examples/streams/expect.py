@@ -1,4 +1,4 @@
-"""The inputs of the two pipelines and their expected outputs."""
+"""The inputs of the three pipelines and their expected outputs."""
 
 import json
 
@@ -54,3 +54,24 @@ def totals(state, topic, key, value):
     orders, total = orders + 1, total + body["amount"]
     line = {"order_id": body["order_id"], "amount": body["amount"], "orders": orders, "total": total}
     return (orders, total), [(name, key, compact(line)), (f"totals-{name}-changelog", key, compact(line))]
+
+
+COUNTRIES = ["DE", "FR", "SE", "US"]
+
+
+def customer_order(rng, n):
+    """Return key and value of the n-th order. The customer is not the key."""
+    return f"order-{n}", compact({"order_id": n, "customer": f"customer-{rng.randrange(100)}"})
+
+
+def country_of(customer):
+    """Return the country of a customer, as customers.jsonl has it."""
+    return COUNTRIES[int(customer.rpartition("-")[2]) % len(COUNTRIES)]
+
+
+def billed(topic, key, value, headers):
+    """Return one billed order for each order. It is written when both the order and its customer are known."""
+    if topic == "customers":
+        return []
+    body = json.loads(value)
+    return [("billed-orders", key, compact(body | {"country": country_of(body["customer"])}))]

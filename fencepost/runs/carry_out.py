@@ -78,7 +78,7 @@ def run(
     """
     workload = registry.pipeline_of(options)
     options = with_broker_count(options)
-    require_ready(workload)
+    require_ready(workload, options)
     schedule = draw_schedule(options, workload) if schedule is None else schedule
     _show_plan(options, schedule, progress)
     if options.master.startswith("spark://"):  # fail early, because without Spark there is no verdict
@@ -106,7 +106,7 @@ def run_without_verdict(options: Options, progress: Progress, *, command: str) -
     """
     workload = registry.pipeline_of(options)
     options = with_broker_count(options)
-    require_ready(workload)
+    require_ready(workload, options)
     schedule = draw_schedule(options, workload)
     _show_plan(options, schedule, progress)
     with Interrupt() as interrupt, ExitStack() as stack:

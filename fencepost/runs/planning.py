@@ -92,12 +92,12 @@ def custom_pipeline_spec(options: Options, pipeline: CustomPipeline, tag: str) -
     return pipeline.spec(options, tag)
 
 
-def require_ready(pipeline: AnyPipeline) -> None:
+def require_ready(pipeline: AnyPipeline, options: Options) -> None:
     """Raise `UsageError` if a custom pipeline cannot run. Call it before anything starts."""
     if isinstance(pipeline, CustomPipeline):
         for stage in pipeline.description.stages:
             require_executable(stage, pipeline.description.folder)
-        require_working(pipeline.description)
+        require_working(pipeline.description, options.partitions)
 
 
 def defect_of(options: Options) -> Defect | None:

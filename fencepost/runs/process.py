@@ -164,8 +164,7 @@ def build_task(
                 connect, feed, rate, pipeline.transactions.abort_share, run.seed, journal, control
             )
         case FeederSpec(inputs_per_s=rate):
-            limit = largest_bytes(run.record_bytes)
-            settings = ProducerSettings(process.bootstrap, largest_bytes=limit, compression=run.compression)
+            settings = ProducerSettings(process.bootstrap, compression=run.compression)
             return Feeder(settings, workload.feeds(), rate, run.seed, journal, control)
         case ObserverSpec() as task:
             return Observer(process.bootstrap, task.partitions, journal, control)
@@ -197,7 +196,8 @@ def build_custom_task(
     match process.task:
         case FeederSpec(inputs_per_s=rate):
             settings = ProducerSettings(process.bootstrap, compression=run.compression)
-            return Feeder(settings, described.feeds(), rate, run.seed, journal, control)
+            feeds = described.feeds(run.partition_counts)
+            return Feeder(settings, feeds, rate, run.seed, journal, control)
         case ObserverSpec() as task:
             return Observer(process.bootstrap, task.partitions, journal, control)
         case FinalReaderSpec() as task:

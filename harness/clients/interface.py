@@ -184,6 +184,7 @@ class ProducerSettings:
     retries: bool = True  # the client sends a record again if it gets no acknowledgement
     acks: str = "all"  # "all": all in-sync replicas must have the record; "1": only the leader
     largest_bytes: int | None = None  # the client refuses a larger record
+    batch_bytes: int | None = None  # the largest batch of several records; None: the client's default
     compression: str = "none"  # of batches
     # The coordinator aborts a transaction that is open for longer.
     txn_timeout_ms: int = TRANSACTION_TIMEOUT_MS

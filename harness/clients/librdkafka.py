@@ -26,6 +26,8 @@ AUTO_COMMIT: dict[str, Any] = {
     "auto.commit.interval.ms": AUTO_COMMIT_MS,
 }
 
+ANY_PARTITION = -1
+"""The partition of a record for which the partitioner chooses one."""
 SOCKET_TIMEOUT_MS = 10_000
 _COMMON: dict[str, Any] = {
     "socket.timeout.ms": SOCKET_TIMEOUT_MS,
@@ -52,8 +54,13 @@ def transactional_producer(settings: ProducerSettings, transactional_id: str) ->
     }
 
 
-def idempotent_producer(settings: ProducerSettings) -> dict[str, Any]:
-    """Return the settings of the harness's own producers, which write each record once or report an error."""
+def idempotent_producer(settings: ProducerSettings, partitioner: str | None = None) -> dict[str, Any]:
+    """Return the settings of the harness's own producers, which write each record once or report an error.
+
+    Args:
+        partitioner: how a partition follows from a key; None: librdkafka's default, `consistent_random`. The Java
+            client has another default.
+    """
     return {
         **_COMMON,
         **librdkafka_properties(),
@@ -62,6 +69,7 @@ def idempotent_producer(settings: ProducerSettings) -> dict[str, Any]:
         "enable.idempotence": True,
         "linger.ms": 5,
         "message.timeout.ms": 120_000,
+        **({} if partitioner is None else {"partitioner": partitioner}),
     }
 
 
@@ -83,6 +91,8 @@ def plain_producer(settings: ProducerSettings) -> dict[str, Any]:
 def _limits(settings: ProducerSettings) -> dict[str, Any]:
     largest = settings.largest_bytes
     limits: dict[str, Any] = {} if largest is None else {"message.max.bytes": largest}
+    if settings.batch_bytes is not None:
+        limits["batch.size"] = settings.batch_bytes
     return limits | {"compression.type": settings.compression}
 
 

@@ -32,7 +32,6 @@ from harness.clients.records import ClientRecord, consume
 from harness.model.vocabulary import Isolation
 from harness.record.naming import Headers
 
-ANY_PARTITION = -1
 """librdkafka's value for "choose the partition by the key"."""
 
 
@@ -187,7 +186,7 @@ class LibrdkafkaProducer:
                     headers=headers,
                     on_delivery=delivered,
                     timestamp=timestamp_ms or 0,
-                    partition=ANY_PARTITION if partition is None else partition,
+                    partition=librdkafka.ANY_PARTITION if partition is None else partition,
                 )
         except BufferError:
             return False

@@ -31,6 +31,7 @@ class FeedRecord(NamedTuple):
     value: bytes | None
     headers: Headers = ()
     timestamp_ms: int | None = None  # None: the time at which the record is sent
+    partition: int | None = None  # None: the partitioner of the feed chooses it
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class Feed:
     make: Callable[[Random, int], FeedRecord]  # makes the n-th input
     share: float = 1.0
     count: int | None = None  # the number of records; None: as many as the rate requires
+    partitioner: str | None = None  # one of librdkafka's; None: librdkafka's default, `consistent_random`
+    batch_bytes: int | None = None  # the largest batch that the topic accepts; None: that of Kafka's default
 
 
 class ExpectedOutput(NamedTuple):
@@ -73,6 +76,7 @@ class CorrelationKey(NamedTuple):
 
     key: str | None  # equal to `ExpectedOutput.correlation_key`; None: the record has no such field
     digest: int  # of the part of the content that is checked
+    more: str = ""  # for human readers: what is checked in addition to key and value
 
 
 class Expectation(Protocol):

@@ -54,6 +54,7 @@ class TopicSpec:
 TOPIC_CONFIG: Mapping[str, str] = {
     "unclean.leader.election.enable": "false",
     "retention.ms": "-1",  # Kafka would delete records with old time stamps
+    "message.timestamp.type": "CreateTime",  # a digest covers the time stamp that a producer sets
 }
 MOST_REPLICAS = 3
 

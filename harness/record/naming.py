@@ -63,13 +63,20 @@ def output_headers(
     return headers
 
 
-def excerpt(key: bytes | None, value: bytes | None) -> str:
-    """Return the content of a record for human readers: `KEY: VALUE`, or only the value; truncated."""
+def excerpt(key: bytes | None, value: bytes | None, more: str = "") -> str:
+    """Return the content of a record for human readers: `KEY: VALUE`, or only the value; truncated.
+
+    `more` is a text about other parts of the record. It follows, truncated as well.
+    """
     shown = [
         "null" if part is None else part[: 4 * EXCERPT_LENGTH].decode(errors="backslashreplace")
         for part in (key, value)
     ]
     text = shown[1] if key is None else ": ".join(shown)
+    return _truncated(text) + _truncated(more)
+
+
+def _truncated(text: str) -> str:
     return text if len(text) <= EXCERPT_LENGTH else f"{text[:EXCERPT_LENGTH]}..."
 
 

@@ -5,7 +5,7 @@ Every record in an input topic at the end of the run is an input, even if the fe
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from typing import cast
@@ -25,6 +25,11 @@ from harness.roles.control import Control
 
 TICK_S = 0.05
 FLUSH_TIMEOUT_S = 60.0
+LARGEST_INPUT_BYTES = 100_000_000
+"""The feeder refuses a larger input. A broker does not answer such a request (`socket.request.max.bytes`)."""
+
+OTHER_TIME_MS = 1_800_000
+"""A time stamp is not that of the present if it differs from the feeder's clock by more."""
 
 
 @dataclass
@@ -66,11 +71,22 @@ class Feeder:
         ]
         self._journal = journal
         self._control = control
-        self._producer = Producer(librdkafka.idempotent_producer(settings))
+        batch_bytes = [feed.batch_bytes for feed in feeds if feed.batch_bytes is not None]
+        settings = replace(
+            settings, largest_bytes=LARGEST_INPUT_BYTES, batch_bytes=min(batch_bytes, default=None)
+        )
+        self._producers = {
+            partitioner: Producer(librdkafka.idempotent_producer(settings, partitioner))
+            for partitioner in dict.fromkeys(feed.partitioner for feed in feeds)
+        }
         self.acked = 0
+        self._refusal: UsageError | None = None
 
     def run(self) -> None:
-        """Wait until the run says go. Send inputs at every tick until it says stop. Then wait for their results."""
+        """Wait until the run says go. Send inputs at every tick until it says stop. Then wait for their results.
+
+        Raises `UsageError` for an input that is not possible in its topic.
+        """
         self._control.report(Report(ready=True))
         self._control.await_go()
         begun = time.monotonic()
@@ -81,10 +97,15 @@ class Feeder:
                     count_due = min(count_due, state.feed.count - state.sent)
                 if count_due > 0:
                     self._send(state, count_due)
-            self._producer.poll(TICK_S)
+            for producer in self._producers.values():
+                producer.poll(TICK_S / len(self._producers))
+            self._raise_refusal()
             self._control.listen()
             self._control.report(Report(inputs_acked=self.acked))
-        self._producer.flush(FLUSH_TIMEOUT_S)
+        deadline = time.monotonic() + FLUSH_TIMEOUT_S
+        for producer in self._producers.values():
+            producer.flush(max(0.0, deadline - time.monotonic()))
+        self._raise_refusal()
         self._control.report(Report(inputs_acked=self.acked))
 
     def _send(self, state: FeedState, count: int) -> None:
@@ -97,10 +118,12 @@ class Feeder:
         for n, record in enumerate(inputs):
             name = value_name(self._journal.name, batch.op, n)
             headers = input_headers(name, record.timestamp_ms, record.headers)
-            self._produce(topic, record, headers, partial(self._on_delivery, batch, n))
+            producer = self._producers[state.feed.partitioner]
+            self._produce(producer, topic, record, headers, partial(self._on_delivery, batch, n, record))
 
     def _produce(
         self,
+        producer: Producer,
         topic: str,
         record: FeedRecord,
         headers: Headers,
@@ -109,10 +132,11 @@ class Feeder:
         deadline = time.monotonic() + FLUSH_TIMEOUT_S
         while True:
             try:
-                self._producer.produce(
+                producer.produce(
                     topic,
                     record.value,
                     record.key,
+                    partition=librdkafka.ANY_PARTITION if record.partition is None else record.partition,
                     headers=headers,
                     on_delivery=on_delivery,
                     timestamp=record.timestamp_ms or 0,
@@ -120,26 +144,68 @@ class Feeder:
             except BufferError:
                 if time.monotonic() > deadline:
                     raise
-                self._producer.poll(TICK_S)
+                producer.poll(TICK_S)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
                     raise
                 raise UsageError(
-                    f"an input is too large for {topic}: {librdkafka.describe_error(error.args[0])}"
+                    f"an input of {_size(record):,} bytes is too large for {topic}: the largest input that Fencepost "
+                    f"sends has {LARGEST_INPUT_BYTES:,} bytes; make it smaller"
                 ) from error
             else:
                 return
 
-    def _on_delivery(self, batch: FeedBatch, n: int, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(
+        self, batch: FeedBatch, n: int, record: FeedRecord, error: KafkaError | None, message: Message
+    ) -> None:
         batch.results += 1
         if error is None:
             batch.acks[n] = (cast(int, message.partition()), message.offset())
             self.acked += 1
         else:
             batch.error = librdkafka.describe_error(error)
+            self._refusal = self._refusal or _refusal(cast(str, message.topic()), record, error)
         if batch.results == len(batch.acks):
             outcome = Outcome.INFO if batch.error else Outcome.OK
             self._journal.write(Completed(outcome, "send", 0, batch.op, acks=batch.acks, error=batch.error))
+
+    def _raise_refusal(self) -> None:
+        if self._refusal is not None:
+            raise self._refusal
+
+
+def _refusal(topic: str, record: FeedRecord, error: KafkaError) -> UsageError | None:
+    """Return the error for an input that is not possible in its topic. None: the brokers failed for another reason.
+
+    A fault can move the clock of a broker by an hour. So a time stamp is not possible only if the input gives it, and
+    if it is far from the clock of the feeder.
+    """
+    if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        size = _size(record)
+        return UsageError(
+            f"an input of {size:,} bytes, or its batch, is too large for {topic}: raise the setting max.message.bytes "
+            f"of this topic, for example to {2 * size}"
+        )
+    gives_other_time = (
+        record.timestamp_ms is not None and abs(record.timestamp_ms - 1000 * time.time()) > OTHER_TIME_MS
+    )
+    if error.code() == KafkaError.INVALID_TIMESTAMP and gives_other_time:
+        return UsageError(
+            f"the brokers refuse an input with timestamp_ms {record.timestamp_ms} in {topic}: give a time stamp that "
+            "is not more than an hour in the future, or raise the setting message.timestamp.after.max.ms of this topic"
+        )
+    if error.code() == KafkaError.INVALID_RECORD:
+        return UsageError(
+            f"the brokers refuse an input of {topic}: give it a key, which a compacted topic requires, or remove "
+            "cleanup.policy from the settings of this topic"
+        )
+    return None
+
+
+def _size(record: FeedRecord) -> int:
+    """Return the bytes of a record's key, value and headers."""
+    contents = (record.key, record.value, *(content for _, content in record.headers))
+    return sum(len(content or b"") for content in contents) + sum(len(name) for name, _ in record.headers)
 
 
 def _digest_of(record: FeedRecord) -> int:

@@ -223,7 +223,8 @@ class FinalReader:
                 output = as_input(message)
                 state, correlation = self._expect.held_sum(output), self._expect.correlation_key(output)
                 if state is not None or correlation is not None:
-                    content = excerpt(key, message.value())
+                    more = "" if correlation is None else correlation.more
+                    content = excerpt(key, message.value(), more)
             if correlation is not None:
                 correlation_key, crc = correlation.key or NO_CORRELATION_KEY, correlation.digest
             else:

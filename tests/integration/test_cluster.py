@@ -26,12 +26,18 @@ from harness.environment.cache import cache_folder
 from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
+from harness.model.pipeline import durable_topic
 from harness.model.vocabulary import Isolation
 from harness.network import ActiveEffect, Cut
 from harness.network.links import client_link, links_around, links_between
 from harness.network.proxied import ProxiedNetwork
+from harness.processes.control_line import Report
 from harness.processes.marks import marked_processes, start_time
 from harness.processes.spawn import Supervisor
+from harness.record.events import JournalBegan
+from harness.record.journal import Journal
+from harness.roles.control import Control
+from harness.roles.feeder import Feeder
 from harness.roles.log_start_offsets import log_start_offsets
 from tests.support.conformance.means import (
     DECODED_ENDPOINT,
@@ -42,6 +48,8 @@ from tests.support.conformance.means import (
     write_load,
 )
 from tests.support.conformance.whole import check_cluster
+from workloads.custom.description import CustomTopic, InputSource
+from workloads.custom.feeds import feed_of
 
 Make = Callable[..., LocalCluster]
 
@@ -92,6 +100,63 @@ def test_a_null_is_read_as_null_and_an_empty_value_as_empty(shared: LocalCluster
     assert {tuple(record.headers() or ()) for record in last} == {
         (("null", None), ("empty", b""), ("n", b"1"))
     }
+
+
+class Counting(Control):
+    """Stops the feeder when this many inputs were acknowledged."""
+
+    def __init__(self, expected: int) -> None:
+        super().__init__(None)
+        self.expected = expected
+
+    def await_go(self) -> None:
+        pass
+
+    def report(self, report: Report) -> None:
+        self.stopping = (report.inputs_acked or 0) >= self.expected
+
+
+@pytest.mark.parametrize(
+    ("largest", "size", "count", "too_large"),
+    [
+        (3_000_000, 2_900_000, 2, False),
+        (None, 1_040_000, 2, False),  # Kafka's default is 1,048,588
+        (None, 1_100_000, 2, True),
+        (12_000_000, 11_000_000, 2, False),  # more than what a reader fetches at once
+        (20_000, 15_000, 40, False),  # a batch of several is too large
+        (20_000, 21_000, 2, True),
+    ],
+)
+def test_an_input_is_as_large_as_its_topic_allows(
+    largest: int | None, size: int, count: int, too_large: bool, shared: LocalCluster, tmp_path: Path
+) -> None:
+    topic = f"inputs-{largest}-{size}"
+    settings = {} if largest is None else {"max.message.bytes": str(largest)}
+    shared.create_topics([durable_topic(topic, 1, 3, settings)], MOVE_TIMEOUT_S)
+    (tmp_path / "inputs.jsonl").write_text(f'{{"value": "{"v" * size}"}}\n' * count)
+    source = InputSource(file=tmp_path / "inputs.jsonl")
+    feed = feed_of(topic, source, CustomTopic(config=settings))
+    with Journal(tmp_path / "feeder.jsonl", 0, JournalBegan("feeder", role="feeder")) as journal:
+        control, producer = Counting(count), ProducerSettings(shared.bootstrap)
+        role = Feeder(producer, [feed], 100_000.0, 1, journal, control)
+        if too_large:
+            with pytest.raises(
+                UsageError, match=f"too large for {topic}: raise the setting max.message.bytes"
+            ):
+                role.run()
+            return
+        role.run()
+    assert role.acked == count
+    with closing(Consumer(librdkafka.reader(shared.bootstrap, topic, Isolation.READ_COMMITTED))) as reader:
+        reader.assign([TopicPartition(topic, 0, 0)])
+        records: list[ClientRecord] = []
+
+        def all_read() -> bool:
+            records.extend(consume(reader, 1_000, 0.2))
+            return len(records) >= count
+
+        wait_for(all_read, "all inputs", SYNC_TIMEOUT_S)
+    assert {len(record.value() or b"") for record in records} == {size}
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from harness.model.expectation import InputRecord
-from workloads.custom.description import CONTENT, ExpectedOutputs, UserFunction
-from workloads.custom.functions import UserError, call
+from harness.model.expectation import Headers, InputRecord
+from workloads.custom.description import CONTENT, IGNORED_HEADER, PARTS, ExpectedOutputs, UserFunction
+from workloads.custom.functions import UserError, call_with_record
 
 NUMBER = "\0number"
 """A number that is not an integer is replaced by an object with this key, so that numbers can be compared."""
@@ -24,7 +24,10 @@ class Correlation:
         self, expect: ExpectedOutputs, name_in_file: Callable[[str], str] = lambda topic: topic
     ) -> None:
         """`name_in_file` maps a topic of the run to its name in pipeline.toml."""
-        self._ignored = [_pointer_parts(pointer) for pointer in expect.ignore]
+        ignored_headers = [name for name in expect.ignore if name.startswith(IGNORED_HEADER)]
+        self._ignored = [_pointer_parts(name) for name in expect.ignore if name not in ignored_headers]
+        self._ignored_headers = {name.removeprefix(IGNORED_HEADER) for name in ignored_headers}
+        self._compare, self._name_in_file = expect.compare, name_in_file
         self._by_content = expect.correlate == CONTENT
         self._find = _finder(expect.correlate, name_in_file)
 
@@ -49,9 +52,30 @@ class Correlation:
         except UserError:  # the output is still checked, as one that no input leads to
             return None
 
-    def digest(self, key: bytes | None, value: bytes | None) -> int:
-        """Return a digest of the compared content."""
-        return zlib.crc32(self._compared_bytes(key, value))
+    def digest(self, key: bytes | None, value: bytes | None, more: str = "") -> int:
+        """Return a digest of the compared content. `more` is the result of `other_parts`."""
+        return zlib.crc32(self._compared_bytes(key, value) + more.encode(errors="surrogatepass"))
+
+    def other_parts(
+        self, topic: str, headers: Headers | None, timestamp_ms: int | None, partition: int | None
+    ) -> str:
+        """Return the parts that are compared in addition to key and value, as text. Empty if there are none.
+
+        The order of headers with different names does not count.
+        """
+        names = self._compare.get(self._name_in_file(topic), ())
+        if not names:
+            return ""
+        compared = sorted(
+            ((name, content) for name, content in headers or () if name not in self._ignored_headers),
+            key=lambda header: header[0],
+        )
+        parts = {
+            "headers": f"headers {compared!r}",
+            "timestamp_ms": f"timestamp_ms {timestamp_ms}",
+            "partition": f"partition {partition}",
+        }
+        return f" ({'; '.join(parts[name] for name in PARTS if name in names)})"
 
     def content(self, key: bytes | None, value: bytes | None) -> str:
         """Return a hash of the compared content, as text."""
@@ -70,9 +94,8 @@ def _finder(
     if isinstance(correlate, UserFunction):
 
         def by_function(record: InputRecord) -> str | None:
-            result = call(
-                correlate, name_in_file(record.topic), record.key, record.value, dict(record.headers)
-            )
+            topic, headers = name_in_file(record.topic), dict(record.headers)
+            result = call_with_record(correlate, record, topic, record.key, record.value, headers)
             return None if result is None else str(result)
 
         return by_function

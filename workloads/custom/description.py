@@ -23,13 +23,32 @@ class UserFunction:
         return f"{self.file.name}:{self.name}"
 
 
+PARTS = ("headers", "timestamp_ms", "partition")
+"""The parts of an output that are compared if `compare` names them."""
+IGNORED_HEADER = "header:"
+"""The prefix of a header in `ignore`."""
+JAVA_PARTITIONER = "murmur2_random"
+"""The partitioner that chooses the same partition for a key as the Java client and Kafka Streams."""
+PARTITIONERS = (
+    JAVA_PARTITIONER,
+    "consistent_random",
+    "murmur2",
+    "consistent",
+    "fnv1a_random",
+    "fnv1a",
+    "random",
+)
+"""The partitioners of librdkafka, by their names there. `_random`: a record without a key goes to any partition."""
+
+
 @dataclass(frozen=True)
 class InputSource:
     """The source of the inputs of a topic: a function, or a file of JSON lines."""
 
-    make: UserFunction | None = None  # (rng, n) -> (key, value) or (key, value, headers)
-    file: Path | None = None  # each line: {"key": ..., "value": ..., "headers": {...}}
+    make: UserFunction | None = None  # (rng, n) -> (key, value), (key, value, headers) or a dict as in `file`
+    file: Path | None = None  # each line: {"key", "value", "headers", "timestamp_ms", "partition"}
     share: float = 1.0  # of the rate
+    partitioner: str = JAVA_PARTITIONER
 
 
 @dataclass(frozen=True)
@@ -45,12 +64,14 @@ class ExpectedOutputs:
     """The expected outputs of inputs, and how outputs are joined to inputs."""
 
     outputs: UserFunction | None = None  # (topic, key, value, headers) -> [(topic, key, value), ...]
-    fold: UserFunction | None = (
-        None  # (state, topic, key, value) -> (state, [(topic, key, value), ...]), by key
-    )
+    # (state, topic, key, value) -> (state, [(topic, key, value), ...]), with one state for each key
+    fold: UserFunction | None = None
     correlate: str | UserFunction = CONTENT  # json:/POINTER, header:NAME, key, content, or a function
-    ignore: tuple[str, ...] = ()  # JSON pointers to fields that are not compared
+    ignore: tuple[str, ...] = ()  # JSON pointers to fields, and header:NAME, that are not compared
     final: tuple[str, ...] = ()  # topics in which only the last record of each key is checked
+    fold_key: UserFunction | None = None  # (topic, key, value, headers) -> the key of a state of `fold`
+    # By topic: the parts of its outputs, of PARTS, that are compared in addition to key and value.
+    compare: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,6 +119,7 @@ class PipelineDescription:
             *(source.make for source in self.inputs.values()),
             expect.outputs,
             expect.fold,
+            expect.fold_key,
             expect.correlate if isinstance(expect.correlate, UserFunction) else None,
         ]
         return [function for function in functions if function is not None]

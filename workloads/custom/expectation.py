@@ -1,19 +1,33 @@
 """The expected outputs of a custom pipeline, from the user's own functions. Only the final readers call them."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from harness.model.expectation import CorrelationKey, ExpectedOutput, ExpectedSum, InputRecord
+from harness.common.names import unknown
+from harness.model.expectation import CorrelationKey, ExpectedOutput, ExpectedSum, Headers, InputRecord
 from harness.record.naming import excerpt
 from workloads.custom.correlation import Correlation
-from workloads.custom.description import ExpectedOutputs, PipelineDescription
-from workloads.custom.functions import UserError, as_bytes, call
+from workloads.custom.description import PARTS, ExpectedOutputs, PipelineDescription
+from workloads.custom.fields import as_headers, as_partition, as_timestamp_ms
+from workloads.custom.functions import UserError, as_bytes, call_with_record
 from workloads.custom.tagged import name_in_file, name_in_run
 
-ExpectedRecord = tuple[str, bytes | None, bytes | None]
-"""Topic, key, value."""
+FIELDS = ("topic", "key", "value", *PARTS)
+"""The fields of an expected output in a dict that a function returns."""
+FORMS = '(topic, key, value) or {"topic": "...", "key": "...", "value": "..."}'
+
+
+class ExpectedRecord(NamedTuple):
+    """An expected output. A part that is None is not compared."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers | None = None
+    timestamp_ms: int | None = None
+    partition: int | None = None
 
 
 class CustomExpectation:
@@ -29,21 +43,23 @@ class CustomExpectation:
         self.final = {name_in_run(description, topic) for topic in expect.final}
         self._last: dict[tuple[str, bytes], tuple[int, tuple[str, int]]] = {}
         self._last_result: tuple[InputRecord | None, Sequence[ExpectedRecord]] = (None, ())
-        self._states: dict[tuple[str, bytes | None], Any] = {}
-        self._partitions: dict[tuple[str, bytes | None], int] = {}
+        self._states: dict[tuple[str, Hashable], Any] = {}
+        self._partitions: dict[tuple[str, Hashable], int] = {}
 
     def expected_outputs(self, record: InputRecord) -> Iterator[ExpectedOutput]:
         """Yield the expected outputs of an input. Raises `UserError`."""
         expected_records = [
-            expected for expected in self.expected_of(record) if expected[0] not in self.final
+            expected for expected in self.expected_of(record) if expected.topic not in self.final
         ]
         correlation_key, numbers = (
             self._correlation.of_input(record) if expected_records else None,
             Counter[str](),
         )
-        for topic, key, value in expected_records:
+        for expected in expected_records:
+            topic, key, value, headers, timestamp_ms, partition = expected
             numbers[topic] += 1
-            digest = self._correlation.digest(key, value)
+            more = self._correlation.other_parts(topic, headers, timestamp_ms, partition)
+            digest = self._correlation.digest(key, value, more)
             yield ExpectedOutput(
                 stage=self._stage_of(record.topic, topic),
                 output_name=topic if numbers[topic] == 1 else f"{topic}#{numbers[topic]}",
@@ -52,7 +68,7 @@ class CustomExpectation:
                 correlation_key=correlation_key
                 if correlation_key is not None
                 else self._correlation.content(key, value),
-                content=excerpt(key, value),
+                content=excerpt(key, value, more),
             )
 
     def expected_of(self, record: InputRecord) -> Sequence[ExpectedRecord]:
@@ -71,13 +87,15 @@ class CustomExpectation:
         if self.expect.outputs is not None:
             name = str(self.expect.outputs)
             topic = name_in_file(self._description, record.topic)
-            result = call(self.expect.outputs, topic, record.key, record.value, dict(record.headers))
+            result = call_with_record(
+                self.expect.outputs, record, topic, record.key, record.value, dict(record.headers)
+            )
         else:
             assert self.expect.fold is not None
-            name, state_key = str(self.expect.fold), (record.topic, record.key)
+            name, state_key = str(self.expect.fold), (record.topic, self._fold_key(record))
             topic = name_in_file(self._description, record.topic)
-            state_and_outputs = call(
-                self.expect.fold, self._states.get(state_key), topic, record.key, record.value
+            state_and_outputs = call_with_record(
+                self.expect.fold, record, self._states.get(state_key), topic, record.key, record.value
             )
             if not isinstance(state_and_outputs, tuple) or len(state_and_outputs) != 2:
                 raise UserError(
@@ -86,13 +104,71 @@ class CustomExpectation:
             self._states[state_key], result = state_and_outputs
             if self._partitions.setdefault(state_key, record.partition) != record.partition:
                 raise UserError(
-                    f"{name}: records of the key {record.key!r} are in several partitions of {record.topic}, so their "
-                    "order is not known: give the topic one partition"
+                    f"{name}: records of the key {state_key[1]!r} are in several partitions of {record.topic}, so "
+                    "their order is not known: give the topic one partition, or give each input a `partition`"
                 )
         if not isinstance(result, list | tuple):
             raise UserError(f"{name} must return a list of (topic, key, value), not {type(result).__name__}")
-        expected_records = (_as_expected_record(name, element) for element in result)
-        return [(name_in_run(self._description, topic), key, value) for topic, key, value in expected_records]
+        return [self._as_expected_record(name, element) for element in result]
+
+    def _fold_key(self, record: InputRecord) -> Hashable:
+        """Return the key of the state of `fold` for an input. Raises `UserError`."""
+        function = self.expect.fold_key
+        if function is None:
+            return record.key
+        topic, headers = name_in_file(self._description, record.topic), dict(record.headers)
+        fold_key = call_with_record(function, record, topic, record.key, record.value, headers)
+        if not isinstance(fold_key, Hashable):
+            raise UserError(
+                f"{function} must return the key of a state, such as a text or a number, not {fold_key!r}"
+            )
+        return fold_key
+
+    def _as_expected_record(self, name: str, element: object) -> ExpectedRecord:
+        if isinstance(element, tuple | list) and len(element) == 3:
+            element = dict(zip(FIELDS, element, strict=False))
+        if (
+            not isinstance(element, dict)
+            or not isinstance(element.get("topic"), str)
+            or not {"key", "value"} <= element.keys()
+        ):
+            raise UserError(f"{name} must return {FORMS}, not {element!r}")
+        for given in element:
+            if given not in FIELDS:
+                raise UserError(f"{name} returns an unknown field: {unknown('field', str(given), FIELDS)}")
+        topic = element["topic"]
+        self._require_compared(name, topic, element)
+        headers = element.get("headers")
+        return ExpectedRecord(
+            name_in_run(self._description, topic),
+            as_bytes(element["key"], f"{name}: the key"),
+            as_bytes(element["value"], f"{name}: the value"),
+            None if headers is None else as_headers(name, headers),
+            as_timestamp_ms(name, element.get("timestamp_ms")),
+            as_partition(name, element.get("partition")),
+        )
+
+    def _require_compared(self, name: str, topic: str, fields: Mapping[str, object]) -> None:
+        """Raise `UserError` unless the output has exactly the parts that are compared in its topic."""
+        compared = self.expect.compare.get(topic, ())
+        for part in PARTS:
+            if (fields.get(part) is not None) == (part in compared):
+                continue
+            if part in compared:
+                raise UserError(
+                    f"{name} must give {part} for each output in {topic}, because `compare` names it: give it, or "
+                    "remove it from `compare`"
+                )
+            if topic in self.expect.final:
+                raise UserError(
+                    f"{name} gives {part} for an output in {topic}, but `final` has this topic, so only the value of a "
+                    f"key's last record is compared: remove {part}"
+                )
+            names = ", ".join(f'"{name}"' for name in PARTS if name in (*compared, part))
+            raise UserError(
+                f"{name} gives {part} for an output in {topic}, but it would not be compared: write "
+                f"compare.{topic} = [{names}] in [expect]"
+            )
 
     def expected_sums(self, record: InputRecord) -> Iterator[ExpectedSum]:
         """Yield what an input adds to sums. Raises `UserError`.
@@ -101,7 +177,9 @@ class CustomExpectation:
         the difference between the digest that it leads to and the digest before.
         """
         last_values = {
-            (topic, key): value for topic, key, value in self.expected_of(record) if topic in self.final
+            (expected.topic, expected.key): expected.value
+            for expected in self.expected_of(record)
+            if expected.topic in self.final
         }
         for (topic, key), value in last_values.items():
             name, source = name_in_file(self._description, topic), (record.topic, record.partition)
@@ -134,9 +212,11 @@ class CustomExpectation:
         """Return the correlation key of an output; None in a `final` topic, where only the record key counts."""
         if record.topic in self.final:
             return None
-        return CorrelationKey(
-            self._correlation.of_output(record), self._correlation.digest(record.key, record.value)
+        more = self._correlation.other_parts(
+            record.topic, record.headers, record.timestamp_ms, record.partition
         )
+        digest = self._correlation.digest(record.key, record.value, more)
+        return CorrelationKey(self._correlation.of_output(record), digest, more)
 
     def _stage_of(self, input_topic: str, output_topic: str) -> str:
         for stage in self._description.stages:
@@ -171,14 +251,3 @@ def _partition_name(topic_partition: tuple[str, int]) -> str:
 def _constant_digest(digest: int, partition: int, offset: int) -> int:
     """Return the digest, which does not depend on the position of the input."""
     return digest
-
-
-def _as_expected_record(name: str, value_tuple: object) -> ExpectedRecord:
-    if (
-        not isinstance(value_tuple, tuple | list)
-        or len(value_tuple) != 3
-        or not isinstance(value_tuple[0], str)
-    ):
-        raise UserError(f"{name} must return (topic, key, value), not {value_tuple!r}")
-    topic, key, value = value_tuple
-    return topic, as_bytes(key, f"{name}: the key"), as_bytes(value, f"{name}: the value")

@@ -2,69 +2,92 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Any
 
 import orjson
 
+from harness.common.names import unknown
 from harness.model.expectation import Feed, FeedRecord
-from workloads.custom.description import InputSource, UserFunction
+from workloads.custom.description import CustomTopic, InputSource, UserFunction
+from workloads.custom.fields import as_headers, as_partition, as_timestamp_ms
 from workloads.custom.functions import UserError, as_bytes, call
 
+FIELDS = ("key", "value", "headers", "timestamp_ms", "partition")
+"""The fields of an input in a line of a file, or in a dict that a function returns."""
+LINE = '{"key": "...", "value": "..."}'
+FORMS = f"(key, value), (key, value, headers) or {LINE}"
+DEFAULT_BATCH_BYTES = 1_000_000
+"""The largest batch of librdkafka, which a topic without `max.message.bytes` accepts."""
+AsFeedRecord = Callable[[str, Mapping[str, object]], FeedRecord]
+"""Makes a record of the fields of an input. The text names the input in messages."""
 
-def feed_of(topic: str, inputs: InputSource) -> Feed:
-    """Return the feed of a topic."""
+
+def feed_of(
+    topic: str, inputs: InputSource, settings: CustomTopic | None = None, partitions: int | None = None
+) -> Feed:
+    """Return the feed of a topic.
+
+    Args:
+        settings: the settings of the topic in the file; None: it has none.
+        partitions: the number of partitions of the topic; None: it is not known.
+    """
+    settings = settings or CustomTopic()
+
+    def as_feed_record(where: str, fields: Mapping[str, object]) -> FeedRecord:
+        return _as_feed_record(where, fields, settings, partitions)
+
+    largest = settings.config.get("max.message.bytes", "")
+    batch_bytes = max(1, int(largest)) if largest.isdecimal() and int(largest) < DEFAULT_BATCH_BYTES else None
     if inputs.make is not None:
-        return Feed(topic, _from_function(inputs.make), inputs.share)
-    assert inputs.file is not None
-    rows = inputs.file.read_bytes().splitlines()
-    return Feed(topic, _from_lines(str(inputs.file), rows), inputs.share, count=len(rows))
+        make, count = _from_function(inputs.make, as_feed_record), None
+    else:
+        assert inputs.file is not None
+        rows = inputs.file.read_bytes().splitlines()
+        make, count = _from_lines(str(inputs.file), rows, as_feed_record), len(rows)
+    return Feed(topic, make, inputs.share, count, inputs.partitioner, batch_bytes)
 
 
-def _from_function(function: UserFunction) -> Callable[[Random, int], FeedRecord]:
+def _from_function(
+    function: UserFunction, as_feed_record: AsFeedRecord
+) -> Callable[[Random, int], FeedRecord]:
     def make(rng: Random, n: int) -> FeedRecord:
         result = call(function, rng, n)
-        if not isinstance(result, tuple) or len(result) not in (2, 3):
-            raise UserError(f"{function} must return (key, value) or (key, value, headers), not {result!r}")
-        return _as_feed_record(str(function), *result)
+        if isinstance(result, tuple) and len(result) in (2, 3):
+            result = dict(zip(FIELDS, result, strict=False))
+        if not isinstance(result, dict) or "value" not in result:
+            raise UserError(f"{function} must return {FORMS}, not {result!r}")
+        return as_feed_record(str(function), result)
 
     return make
 
 
-def _from_lines(file: str, rows: Sequence[bytes]) -> Callable[[Random, int], FeedRecord]:
+def _from_lines(
+    file: str, rows: Sequence[bytes], as_feed_record: AsFeedRecord
+) -> Callable[[Random, int], FeedRecord]:
     def make(rng: Random, n: int) -> FeedRecord:
+        where = f"{file}: line {n + 1}"
         try:
-            body: Mapping[str, Any] = orjson.loads(rows[n])
-            key, value, headers = body.get("key"), body["value"], body.get("headers", {})
-        except (orjson.JSONDecodeError, KeyError, AttributeError) as error:
-            raise UserError(
-                f'{file}: line {n + 1} must look like {{"key": "...", "value": "..."}}'
-            ) from error
-        if isinstance(value, dict | list):
-            value = orjson.dumps(value)
-        return _as_feed_record(f"{file}: line {n + 1}", key, value, headers)
+            body = orjson.loads(rows[n])
+        except orjson.JSONDecodeError as error:
+            raise UserError(f"{where} must look like {LINE}") from error
+        if not isinstance(body, dict) or "value" not in body:
+            raise UserError(f"{where} must look like {LINE}")
+        if isinstance(body["value"], dict | list):
+            body["value"] = orjson.dumps(body["value"])
+        return as_feed_record(where, body)
 
     return make
 
 
-def _as_feed_record(where: str, key: object, value: object, headers: object = ()) -> FeedRecord:
-    pairs = list(headers.items()) if isinstance(headers, Mapping) else headers
-    wrong_headers = UserError(f"{where}: headers must be a mapping or a list of pairs, not {headers!r}")
-    if not isinstance(pairs, list | tuple):
-        raise wrong_headers
-    try:
-        checked_pairs = [
-            (_header_name(where, name), as_bytes(content, f"{where}: header {name}"))
-            for name, content in pairs
-        ]
-    except (TypeError, ValueError):
-        raise wrong_headers from None
+def _as_feed_record(
+    where: str, fields: Mapping[str, object], settings: CustomTopic, partitions: int | None
+) -> FeedRecord:
+    for name in fields:
+        if name not in FIELDS:
+            raise UserError(f"{where} has an unknown field: {unknown('field', str(name), FIELDS)}")
     return FeedRecord(
-        as_bytes(key, f"{where}: the key"), as_bytes(value, f"{where}: the value"), tuple(checked_pairs)
+        as_bytes(fields.get("key"), f"{where}: the key"),
+        as_bytes(fields["value"], f"{where}: the value"),
+        as_headers(where, fields.get("headers")),
+        as_timestamp_ms(where, fields.get("timestamp_ms"), settings),
+        as_partition(where, fields.get("partition"), partitions),
     )
-
-
-def _header_name(where: str, name: object) -> str:
-    """Return the name as text. Raises `UserError` if Kafka cannot store it."""
-    text = str(name)
-    as_bytes(text, f"{where}: the name of a header")
-    return text

@@ -1,6 +1,7 @@
 """Load and call a user's functions. Only separate processes do this, never the process of the command itself."""
 
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -9,7 +10,11 @@ from types import ModuleType
 from typing import Any
 
 from harness.common.errors import UsageError
+from harness.model.expectation import InputRecord
 from workloads.custom.description import UserFunction
+
+RECORD_FIELDS = ("headers", "timestamp_ms", "partition")
+"""The fields of a record that a function gets if it has a parameter of this name."""
 
 
 class UserError(UsageError):
@@ -51,6 +56,32 @@ def load_function(function: UserFunction) -> Callable[..., Any]:
 def call(function: UserFunction, *arguments: Any) -> Any:
     """Call the function. Raises `UserError` if it raises."""
     return _call_guarded(f"{function} raised", lambda: load_function(function)(*arguments))
+
+
+def call_with_record(function: UserFunction, record: InputRecord, *arguments: Any) -> Any:
+    """Call the function, and pass the fields of the record that it names as additional parameters.
+
+    Raises `UserError` if it raises.
+    """
+    fields = {name: getattr(record, name) for name in _named_fields(function, len(arguments))}
+    if "headers" in fields:
+        fields["headers"] = dict(record.headers)
+    return _call_guarded(f"{function} raised", lambda: load_function(function)(*arguments, **fields))
+
+
+@cache
+def _named_fields(function: UserFunction, positional: int) -> tuple[str, ...]:
+    """Return the names in `RECORD_FIELDS` that are parameters of the function after the positional arguments."""
+    try:
+        parameters = list(inspect.signature(load_function(function)).parameters.values())[positional:]
+    except (TypeError, ValueError):  # a function in C has no signature
+        return ()
+    named = {
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
+    return tuple(name for name in RECORD_FIELDS if name in named)
 
 
 def describe_exception(error: BaseException) -> str:

@@ -150,9 +150,17 @@ class CustomPipeline:
         files = sorted({self.description.file, *(function.file for function in self.description.functions)})
         return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
-    def feeds(self) -> Sequence[Feed]:
-        """Return the feeds that write its inputs."""
-        return [feed_of(topic, inputs) for topic, inputs in self.description.inputs.items()]
+    def feeds(self, partition_counts: Mapping[str, int] | None = None) -> Sequence[Feed]:
+        """Return the feeds that write its inputs.
+
+        Args:
+            partition_counts: the number of partitions of each topic; None: they are not known.
+        """
+        topics, counts = self.description.topics, partition_counts or {}
+        return [
+            feed_of(topic, inputs, topics.get(topic), counts.get(topic))
+            for topic, inputs in self.description.inputs.items()
+        ]
 
     def expectation(self) -> Expectation:
         """Return the expectation of its inputs."""

@@ -14,6 +14,10 @@ from harness.model.vocabulary import Guarantee
 from harness.processes.program import ProgramRules
 from workloads.custom.description import (
     CONTENT,
+    IGNORED_HEADER,
+    JAVA_PARTITIONER,
+    PARTITIONERS,
+    PARTS,
     CustomStage,
     CustomTopic,
     ExpectedOutputs,
@@ -21,6 +25,7 @@ from workloads.custom.description import (
     PipelineDescription,
     UserFunction,
 )
+from workloads.custom.fields import TIMESTAMP_TYPE
 from workloads.custom.placeholders import require_known, topics_in
 from workloads.custom.table import TomlTable
 
@@ -179,7 +184,16 @@ def _rules(table: TomlTable) -> ProgramRules:
 
 
 def _inputs(table: TomlTable) -> InputSource:
-    inputs = InputSource(table.function("make"), table.path("file"), table.number("share", 0.001, 1000, 1.0))
+    inputs = InputSource(
+        table.function("make"),
+        table.path("file"),
+        table.number("share", 0.001, 1000, 1.0),
+        table.text("partitioner") or JAVA_PARTITIONER,
+    )
+    if inputs.partitioner not in PARTITIONERS:
+        raise table.error(
+            f"must be one of {', '.join(PARTITIONERS)}, not {inputs.partitioner!r}", "partitioner"
+        )
     if (inputs.make is None) == (inputs.file is None):
         raise table.error('needs exactly one of make = "expect.py:purchase" and file = "purchases.jsonl"')
     table.require_all_known()
@@ -199,12 +213,37 @@ def _expect(table: TomlTable | None) -> ExpectedOutputs | None:
     if (outputs is None) == (fold is None):
         raise table.error('needs exactly one of outputs = "expect.py:outputs" and fold = "expect.py:total"')
     ignore = table.texts("ignore")
-    for pointer in ignore:
-        if not pointer.startswith("/"):
-            raise table.error(f'must hold JSON pointers such as "/created_at", not {pointer!r}', "ignore")
-    expect = ExpectedOutputs(outputs, fold, _correlate(table), ignore, table.texts("final"))
+    for ignored in ignore:
+        if not ignored.startswith(("/", IGNORED_HEADER)):
+            raise table.error(
+                f'must hold JSON pointers such as "/created_at", or "header:NAME", not {ignored!r}', "ignore"
+            )
+    fold_key = table.function("fold_key")
+    if fold_key is not None and fold is None:
+        raise table.error(
+            "is the key of a state of `fold`, so it needs `fold`: add it, or remove fold_key", "fold_key"
+        )
+    compare = table.table("compare")
+    expect = ExpectedOutputs(
+        outputs,
+        fold,
+        _correlate(table),
+        ignore,
+        table.texts("final"),
+        fold_key,
+        {} if compare is None else {topic: _parts(compare, topic) for topic in compare},
+    )
     table.require_all_known()
     return expect
+
+
+def _parts(table: TomlTable, topic: str) -> tuple[str, ...]:
+    """Read the parts of the outputs in a topic that are compared."""
+    parts = table.texts(topic, example='["headers"]')
+    for part in parts:
+        if part not in PARTS:
+            raise table.error(f"must hold parts of an output: {unknown('part', part, PARTS)}", topic)
+    return parts
 
 
 def _correlate(table: TomlTable) -> str | UserFunction:
@@ -241,6 +280,7 @@ def _require_consistent(body: TomlTable, description: PipelineDescription) -> No
             f"promises {description.guarantee.value} and uses `fold`, so a repeated input changes the content of every "
             'later output: join outputs to inputs in another way, for example with correlate = "json:/id"'
         )
+    _require_compared(body, description)
     _require_final(body, description)
     for topic in sorted(read - written - fed):
         suggestion = nearest(topic, written | fed)
@@ -261,6 +301,27 @@ def _require_consistent(body: TomlTable, description: PipelineDescription) -> No
             )
     for topic in sorted(set(description.topics) - read - written):
         raise body.error(f"has [topics.{topic}]: {unknown('topic', topic, sorted(read | written))}")
+
+
+def _require_compared(body: TomlTable, description: PipelineDescription) -> None:
+    """Raise `UsageError` if the topics in `compare` cannot have compared parts."""
+    written = {topic for stage in description.stages for topic in stage.writes}
+    expect = description.expect
+    for topic, parts in expect.compare.items() if expect else ():
+        if topic not in written:
+            suggestion = unknown("topic", topic, sorted(written))
+            raise body.error(f"has {topic} in `compare`, which no stage writes: {suggestion}")
+        if expect and topic in expect.final:
+            raise body.error(
+                f"has {topic} in both `compare` and `final`: of the last record of a key only the value is compared; "
+                "remove the topic from one of them"
+            )
+        settings = description.topics.get(topic, CustomTopic())
+        if "timestamp_ms" in parts and settings.config.get(TIMESTAMP_TYPE) == "LogAppendTime":
+            raise body.error(
+                f"compares timestamp_ms in {topic}, but the brokers set it there, because the topic has "
+                f"{TIMESTAMP_TYPE} = LogAppendTime: remove one of the two"
+            )
 
 
 def _require_final(body: TomlTable, description: PipelineDescription) -> None:

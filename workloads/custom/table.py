@@ -1,7 +1,7 @@
 """A table of a TOML file, read key by key. Every value is checked, and unknown keys are errors."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +108,10 @@ class TomlTable:
         return {
             name: str(item).lower() if isinstance(item, bool) else str(item) for name, item in value.items()
         }
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the keys."""
+        return iter(self._body)
 
     def table(self, key: str) -> "TomlTable | None":
         """Return the table under a key, or None."""

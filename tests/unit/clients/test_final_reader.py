@@ -28,6 +28,8 @@ from harness.record.tables import Tabulator
 from harness.roles import final_reader
 from harness.roles.control import Control
 from harness.roles.final_reader import FinalReader, ProgramTopics
+from tests.support.user_pipeline import read_pipeline
+from workloads.custom.pipeline import CustomPipeline
 
 TOPIC_PARTITIONS = (("x", 0), ("y", 0), ("z", 0))
 PLANNED = {"other": 3, "x": 1, "y": 1, "z": 1}
@@ -335,3 +337,59 @@ def test_a_partition_that_was_not_read_to_its_end_has_no_sentinel(
     assert ends == {
         "x/0": {"first": 3, "next": 7, "read": 1, "sentinel": None, "expected": len(rows["expected"])}
     }
+
+
+PARTS = """
+name = "parts"
+
+[[stage]]
+name = "s"
+reads = ["x"]
+writes = ["z"]
+command = ["true"]
+
+[inputs.x]
+make = "expect.py:purchase"
+
+[expect]
+outputs = "expect.py:outputs"
+correlate = "key"
+compare.z = ["headers", "timestamp_ms", "partition"]
+"""
+GIVES = """
+def purchase(rng, n):
+    ...
+
+def outputs(topic, key, value, headers):
+    output = {"topic": "z", "key": key, "value": value}
+    return [output | {"headers": {}, "timestamp_ms": 99, "partition": 0} | CHANGED]
+"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "equal"),
+    [
+        ("{}", True),
+        ("{'headers': {'type': 'invoice'}}", False),
+        ("{'timestamp_ms': 98}", False),
+        ("{'partition': 1}", False),
+    ],
+)
+def test_the_parts_of_an_output_that_are_compared_are_in_its_digest(
+    changed: str, equal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    description = read_pipeline(tmp_path, PARTS, GIVES.replace("CHANGED", changed))
+    batch = [Message(("x", 0), 5, "feeder:0:0"), Message(("z", 0), 6, "feeder:0:0")]
+    rows = {}
+    for isolation in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+        folder = tmp_path / isolation.value
+        folder.mkdir()
+        expect = CustomPipeline(description).expectation()
+        rows[isolation] = read(folder, monkeypatch, isolation, batch, custom=USERS, expect=expect)[1]
+    (_, output), (due,) = (
+        rows[Isolation.READ_UNCOMMITTED]["records"],
+        rows[Isolation.READ_COMMITTED]["expected"],
+    )
+    assert output["correlation_key"] == due["correlation_key"] == "k"
+    assert (output["digest"] == due["digest"]) is (output["content"] == due["content"]) is equal
+    assert output["content"] == "k: v (headers []; timestamp_ms 99; partition 0)"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.model.expectation import ExpectedOutput, InputRecord
+from harness.record.naming import excerpt
 from tests.support.user_pipeline import FUNCTIONS, MINIMAL, WITH_OUTPUTS, read_pipeline
 from workloads.custom.correlation import Correlation
 from workloads.custom.expectation import CustomExpectation, NothingExpected
@@ -102,8 +103,8 @@ def test_a_fold_has_one_state_for_each_topic_and_key(tmp_path: Path) -> None:
     functions = FUNCTIONS.replace('"totals"', '"totals" if topic == "invoices" else "invoices"')
     expectation = load_expectation(tmp_path, f'{COUNTING}fold = "expect.py:total"\n', functions)
     for topic in ("purchases", "invoices"):
-        ((_, _, value),) = expectation.call_function(purchase_record(b"4", topic=topic))
-        assert value == b"4"
+        (expected,) = expectation.call_function(purchase_record(b"4", topic=topic))
+        assert expected.value == b"4"
 
 
 FINAL = f'{COUNTING}final = ["totals"]\nfold = "expect.py:total"\n'
@@ -178,9 +179,14 @@ def test_an_expected_output_that_no_stage_writes_is_an_error(tmp_path: Path) -> 
     [
         ("return None", "must return a list of (topic, key, value), not NoneType"),
         ("yield ('invoices', key, value)", "must return a list of (topic, key, value), not generator"),
-        ("return [('invoices', key)]", "must return (topic, key, value), not ('invoices', b'k')"),
-        ("return ['abc']", "must return (topic, key, value), not 'abc'"),
-        ("return [(7, key, value)]", "must return (topic, key, value), not (7, b'k', "),
+        ("return [('invoices', key)]", "must return (topic, key, value) or {"),
+        ("return ['abc']", '"value": "..."}, not \'abc\''),
+        ("return [(7, key, value)]", "'topic': 7, 'key': b'k'"),
+        ("return [{'topic': 'invoices', 'value': value}]", "must return (topic, key, value) or {"),
+        (
+            "return [{'topic': 'invoices', 'key': key, 'value': value, 'offset': 1}]",
+            'returns an unknown field: there is no field "offset"',
+        ),
         ("return [('invoices', key, {'id': 7})]", "the value must be bytes, text or None, not dict"),
         ("return [('invoices', 7, value)]", "the key must be bytes, text or None, not int"),
         ("raise KeyError('amount')", "raised KeyError: 'amount'"),
@@ -221,7 +227,7 @@ def test_a_function_may_import_a_file_in_its_folder(tmp_path: Path) -> None:
     (tmp_path / "imported_in_a_test.py").write_text("TOPIC = 'invoices'\n")
     functions = FUNCTIONS.replace("import json", "import json\nfrom imported_in_a_test import TOPIC")
     expectation = load_expectation(tmp_path, functions=functions.replace('[("invoices"', "[(TOPIC"))
-    assert [topic for topic, _, _ in expectation.call_function(purchase_record())] == ["invoices"]
+    assert [expected.topic for expected in expectation.call_function(purchase_record())] == ["invoices"]
 
 
 def test_without_expect_no_input_has_expected_outputs() -> None:
@@ -231,3 +237,160 @@ def test_without_expect_no_input_has_expected_outputs() -> None:
         expectation.expected_sums(purchase_record()),
     ) == ((), ())
     assert expectation.held_sum(purchase_record()) is expectation.correlation_key(purchase_record()) is None
+
+
+COMPARING = f"""{WITH_OUTPUTS}correlate = "key"
+ignore = ["header:trace"]
+[expect.compare]
+invoices = ["headers", "timestamp_ms", "partition"]
+"""
+GIVES = """
+def purchase(rng, n):
+    ...
+
+def outputs(topic, key, value, headers, timestamp_ms):
+    return [
+        {
+            "topic": "invoices", "key": key, "value": value, "headers": {"type": "invoice", "n": b"1"},
+            "timestamp_ms": timestamp_ms, "partition": 2,
+        }
+    ]
+"""
+RIGHT = InputRecord(
+    "invoices", b"k", b'{"id": 7}', 2, 9, (("n", b"1"), ("trace", b"ab"), ("type", b"invoice")), 1_700
+)
+WRONG = {
+    "another value of a header": RIGHT._replace(headers=(("n", b"1"), ("type", b"refund"))),
+    "a null header": RIGHT._replace(headers=(("n", b"1"), ("type", None))),
+    "a header is gone": RIGHT._replace(headers=(("type", b"invoice"),)),
+    "a header too many": RIGHT._replace(headers=(*RIGHT.headers, ("extra", b"1"))),
+    "a header twice": RIGHT._replace(headers=(*RIGHT.headers, ("n", b"1"))),
+    "another time stamp": RIGHT._replace(timestamp_ms=1_701),
+    "another partition": RIGHT._replace(partition=1),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_an_output_with_a_wrong_part_differs_from_the_expected_one(wrong: str, tmp_path: Path) -> None:
+    source = InputRecord("purchases", b"k", b'{"id": 7}', timestamp_ms=1_700)
+    expectation = load_expectation(tmp_path, COMPARING, GIVES)
+    (due,) = expectation.expected_outputs(source)
+    for record, equal in ((RIGHT, True), (WRONG[wrong], False)):
+        found = expectation.correlation_key(record)
+        assert found is not None and found.key == due.correlation_key
+        assert (found.digest == due.digest(0, 0)) is equal
+        assert (excerpt(record.key, record.value, found.more) == due.content) is equal
+    assert due.content is not None and due.content.endswith(
+        "(headers [('n', b'1'), ('type', b'invoice')]; timestamp_ms 1700; partition 2)"
+    )
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_part_that_is_not_named_is_not_compared(wrong: str, tmp_path: Path) -> None:
+    expectation = load_expectation(tmp_path, f'{WITH_OUTPUTS}correlate = "key"')
+    (due,) = expectation.expected_outputs(purchase_record())
+    found = expectation.correlation_key(WRONG[wrong])
+    assert found is not None and found.digest == due.digest(0, 0) and found.more == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "output", "words"),
+    [
+        (
+            WITH_OUTPUTS,
+            "'headers': {}",
+            'an output in invoices, but it would not be compared: write compare.invoices = ["headers"] in [expect]',
+        ),
+        (
+            f'{WITH_OUTPUTS}[expect.compare]\ninvoices = ["headers"]',
+            "'timestamp_ms': 5, 'headers': {}",
+            'compare.invoices = ["headers", "timestamp_ms"] in [expect]',
+        ),
+        (
+            f'{WITH_OUTPUTS}[expect.compare]\ninvoices = ["headers"]',
+            "",
+            "must give headers for each output in invoices, because `compare` names it",
+        ),
+        (
+            f'{WITH_OUTPUTS}[expect.compare]\ninvoices = ["headers"]',
+            "'headers': 'type'",
+            "headers must be a mapping or a list of pairs, not 'type'",
+        ),
+        (
+            f'{WITH_OUTPUTS}[expect.compare]\ninvoices = ["partition"]',
+            "'partition': -1",
+            "partition must be a whole number from 0, not -1",
+        ),
+        (
+            f'{WITH_OUTPUTS}[expect.compare]\ninvoices = ["timestamp_ms"]',
+            "'timestamp_ms': -1",
+            "timestamp_ms must be the milliseconds since 1970",
+        ),
+        (
+            WITH_OUTPUTS.replace('["true"]', '["true"]\ngroup = "g"') + 'final = ["invoices"]',
+            "'partition': 1",
+            "gives partition for an output in invoices, but `final` has this topic",
+        ),
+    ],
+)
+def test_an_output_must_give_what_is_compared_and_no_more(
+    text: str, output: str, words: str, tmp_path: Path
+) -> None:
+    body = f"return [{{'topic': 'invoices', 'key': key, 'value': value, {output}}}]"
+    functions = f"{FUNCTIONS}\ndef outputs(topic, key, value, headers):\n    {body}\n"
+    with pytest.raises(UserError) as refused:
+        load_expectation(tmp_path, text, functions).call_function(purchase_record())
+    assert str(refused.value).startswith("expect.py:outputs") and words in str(refused.value)
+
+
+KEYED = f"""{FUNCTIONS}
+def region(topic, key, value, headers):
+    return json.loads(value)["region"]
+
+
+def by_region(state, topic, key, value):
+    state = (state or 0) + 1
+    return state, [("invoices", json.loads(value)["region"], str(state))]
+"""
+BY_REGION = f'{MINIMAL}[expect]\nfold = "expect.py:by_region"\nfold_key = "expect.py:region"\n'
+
+
+def test_a_fold_can_be_keyed_by_a_function_of_the_input(tmp_path: Path) -> None:
+    inputs = [(b"a", "north"), (b"b", "north"), (b"a", "south"), (b"c", "north")]
+    for text, totals in (
+        (BY_REGION, ["1", "2", "1", "3"]),
+        (BY_REGION.replace("fold_key", "#"), ["1", "1", "2", "1"]),
+    ):
+        expectation = load_expectation(tmp_path, text, KEYED)
+        values = [
+            expectation.call_function(purchase_record(f'{{"region": "{region}"}}'.encode(), key))[0].value
+            for key, region in inputs
+        ]
+        assert values == [total.encode() for total in totals]
+
+
+def test_the_inputs_of_a_fold_key_must_be_in_one_partition(tmp_path: Path) -> None:
+    expectation = load_expectation(tmp_path, BY_REGION, KEYED)
+    expectation.call_function(InputRecord("purchases", b"a", b'{"region": "north"}', 1))
+    expectation.call_function(InputRecord("purchases", b"a", b'{"region": "south"}', 0))
+    with pytest.raises(
+        UserError, match=r"records of the key 'north' are in several partitions .* a `partition`"
+    ):
+        expectation.call_function(InputRecord("purchases", b"b", b'{"region": "north"}', 0))
+
+
+def test_a_fold_key_must_be_hashable(tmp_path: Path) -> None:
+    functions = f"{KEYED}\ndef region(topic, key, value, headers):\n    return []\n"
+    expectation = load_expectation(tmp_path, BY_REGION, functions)
+    with pytest.raises(UserError, match=r"expect\.py:region must return the key of a state, .* not \[\]"):
+        expectation.call_function(purchase_record())
+
+
+def test_a_function_gets_the_fields_that_it_names(tmp_path: Path) -> None:
+    record = InputRecord("purchases", b"k", b"v", 3, headers=(("h", b"1"),), timestamp_ms=1_700)
+    functions = f"""{FUNCTIONS}
+def named(state, topic, key, value, partition, *, headers, timestamp_ms):
+    return None, [("invoices", key, f"{{partition}} {{timestamp_ms}} {{headers}}")]
+"""
+    expectation = load_expectation(tmp_path, f'{MINIMAL}[expect]\nfold = "expect.py:named"\n', functions)
+    assert [expected.value for expected in expectation.call_function(record)] == [b"3 1700 {'h': b'1'}"]

@@ -1,14 +1,18 @@
 """Inputs come from a function of the user, or from a file of JSON lines."""
 
+import json
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from harness.model.expectation import FeedRecord
-from workloads.custom.description import InputSource, UserFunction
+from tests.support.user_pipeline import WITH_OUTPUTS, read_pipeline
+from workloads.custom.description import CustomTopic, InputSource, UserFunction
 from workloads.custom.feeds import feed_of
 from workloads.custom.functions import UserError
+from workloads.custom.pipeline import CustomPipeline
+from workloads.registry import WORKLOADS
 
 
 def record_of_function(folder: Path, body: str) -> FeedRecord:
@@ -57,8 +61,8 @@ def test_the_result_of_a_function_is_converted_to_bytes(
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("return 'v'", "make.py:make must return (key, value) or (key, value, headers), not 'v'"),
-        ("return 'k', 'v', {}, 1", "must return (key, value) or (key, value, headers)"),
+        ("return 'v'", "make.py:make must return (key, value), (key, value, headers) or {"),
+        ("return 'k', 'v', {}, 1", "must return (key, value), (key, value, headers) or {"),
         ("return 7, 'v'", "make.py:make: the key must be bytes, text or None, not int"),
         ("return 'k', {'id': 1}", "make.py:make: the value must be bytes, text or None, not dict"),
         ("return 'k', 'v', 'id'", "make.py:make: headers must be a mapping or a list of pairs, not 'id'"),
@@ -114,3 +118,78 @@ def test_the_error_for_an_invalid_line_names_its_number(line: str, words: str, t
     with pytest.raises(UserError) as refused:
         records_of_file(tmp_path, f'{{"value": "v"}}\n{line}\n')
     assert str(refused.value).startswith(f"{tmp_path}/in.jsonl: ") and words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"partition": 3}, ""),
+        (
+            {"partition": 4},
+            "partition must be a whole number from 0 to 3, because the topic has 4 partitions, not 4",
+        ),
+        ({"partition": -1}, "partition must be a whole number from 0 to 3"),
+        ({"partition": True}, "partition must be a whole number from 0 to 3"),
+        ({"timestamp_ms": 1}, ""),
+        (
+            {"timestamp_ms": -1},
+            "timestamp_ms must be the milliseconds since 1970, a whole number from 1 on, not -1",
+        ),
+        ({"timestamp_ms": 0}, "timestamp_ms must be the milliseconds since 1970"),
+        ({"timestamp_ms": 2**63}, "timestamp_ms must be the milliseconds since 1970"),
+        ({"timestamp_ms": 1.5}, "timestamp_ms must be the milliseconds since 1970"),
+        ({"timestamp_ms": "1"}, "timestamp_ms must be the milliseconds since 1970"),
+        ({"headers": 7}, "headers must be a mapping or a list of pairs, not 7"),
+        ({"headers": {"n": 1}}, "header n must be bytes, text or None, not int"),
+        (
+            {"timestamp": 1},
+            'has an unknown field: there is no field "timestamp"; did you mean "timestamp_ms"?',
+        ),
+    ],
+)
+@pytest.mark.parametrize("source", ["function", "file"])
+def test_the_fields_of_an_input_are_checked(
+    source: str, fields: dict[str, object], words: str, tmp_path: Path
+) -> None:
+    body = {"value": "v", **fields}
+    (tmp_path / "in.jsonl").write_text(json.dumps(body))
+    (tmp_path / "make.py").write_text(f"def make(rng, n):\n    return {body!r}\n")
+    inputs = {
+        "function": InputSource(UserFunction(tmp_path / "make.py", "make")),
+        "file": InputSource(file=tmp_path / "in.jsonl"),
+    }
+    make = feed_of("in", inputs[source], partitions=4).make
+    if not words:
+        assert make(Random(1), 0) == FeedRecord(None, b"v", **fields)  # type: ignore[arg-type]
+        return
+    with pytest.raises(UserError) as refused:
+        make(Random(1), 0)
+    assert words in str(refused.value)
+
+
+def test_a_time_stamp_is_refused_if_the_brokers_would_replace_it(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"value": "v", "timestamp_ms": 1}\n')
+    settings = CustomTopic(config={"message.timestamp.type": "LogAppendTime"})
+    feed = feed_of("in", InputSource(file=tmp_path / "in.jsonl"), settings)
+    with pytest.raises(
+        UserError, match=r"line 1: timestamp_ms has no effect, because the topic has message\.times"
+    ):
+        feed.make(Random(1), 0)
+
+
+def test_inputs_go_where_the_java_client_puts_them_unless_the_file_says_otherwise(tmp_path: Path) -> None:
+    pipeline = CustomPipeline(read_pipeline(tmp_path))
+    assert [feed.partitioner for feed in pipeline.feeds()] == ["murmur2_random"]
+    text = WITH_OUTPUTS.replace("[inputs.purchases]", '[inputs.purchases]\npartitioner = "consistent_random"')
+    pipeline = CustomPipeline(read_pipeline(tmp_path, text))
+    assert [feed.partitioner for feed in pipeline.feeds()] == ["consistent_random"]
+    assert {feed.partitioner for workload in WORKLOADS.values() for feed in workload.feeds()} == {None}
+
+
+@pytest.mark.parametrize(("largest", "batch"), [("100000", 100_000), ("2000000", None), ("a lot", None)])
+def test_a_batch_is_not_larger_than_its_topic_accepts(
+    largest: str, batch: int | None, tmp_path: Path
+) -> None:
+    (tmp_path / "in.jsonl").touch()
+    settings = CustomTopic(config={"max.message.bytes": largest})
+    assert feed_of("in", InputSource(file=tmp_path / "in.jsonl"), settings).batch_bytes == batch

@@ -53,6 +53,7 @@ transactions = false
 [inputs.purchases]
 make = "expect.py:purchase"
 share = 2.5
+partitioner = "fnv1a_random"
 
 [inputs.refunds]
 file = "refunds.jsonl"
@@ -64,7 +65,8 @@ config = { "cleanup.policy" = "compact" }
 [expect]
 outputs = "expect.py:outputs"
 correlate = "header:id"
-ignore = ["/created_at"]
+ignore = ["/created_at", "header:trace"]
+compare = { invoices = ["headers", "partition"] }
 """
 
 
@@ -93,12 +95,17 @@ def test_a_file_with_every_key_is_read(tmp_path: Path) -> None:
         name="billing",
         stages=(bill, CustomStage("count", ("invoices",), ("totals",), ("count",), transactions=False)),
         inputs={
-            "purchases": InputSource(make=UserFunction(functions, "purchase"), share=2.5),
+            "purchases": InputSource(
+                make=UserFunction(functions, "purchase"), share=2.5, partitioner="fnv1a_random"
+            ),
             "refunds": InputSource(file=tmp_path / "refunds.jsonl"),
         },
         guarantee=Guarantee.AT_LEAST_ONCE,
         expect=ExpectedOutputs(
-            outputs=UserFunction(functions, "outputs"), correlate="header:id", ignore=("/created_at",)
+            outputs=UserFunction(functions, "outputs"),
+            correlate="header:id",
+            ignore=("/created_at", "header:trace"),
+            compare={"invoices": ("headers", "partition")},
         ),
         topics={"invoices": CustomTopic(6, {"cleanup.policy": "compact"})},
     )
@@ -294,7 +301,44 @@ MISTAKES = {
     "a pointer without a slash": (
         'outputs = "expect.py:outputs"',
         'outputs = "expect.py:outputs"\nignore = ["created_at"]',
-        '[expect] ignore must hold JSON pointers such as "/created_at", not \'created_at\'',
+        '[expect] ignore must hold JSON pointers such as "/created_at", or "header:NAME", not \'created_at\'',
+    ),
+    "an unknown partitioner": (
+        "[inputs.purchases]",
+        '[inputs.purchases]\npartitioner = "murmur3"',
+        "[inputs.purchases] partitioner must be one of murmur2_random, consistent_random, murmur2, consistent, ",
+    ),
+    "a fold key without fold": (
+        "[expect]",
+        '[expect]\nfold_key = "expect.py:about"',
+        "[expect] fold_key is the key of a state of `fold`, so it needs `fold`: add it, or remove fold_key",
+    ),
+    "compare with an unknown part": (
+        "[expect]",
+        '[expect]\ncompare.invoices = ["header"]',
+        'compare invoices must hold parts of an output: there is no part "header"; did you mean "headers"?',
+    ),
+    "compare with a text": (
+        "[expect]", '[expect]\ncompare.invoices = "headers"', "compare invoices must be a list of strings"),
+    "compare with a list": (
+        "[expect]", '[expect]\ncompare = ["headers"]', "compare must be a table, not ['headers']"),
+    "compare with a topic that no stage writes": (
+        "[expect]",
+        '[expect]\ncompare.invoice = ["headers"]',
+        'has invoice in `compare`, which no stage writes: there is no topic "invoice"; did you mean "invoices"?',
+    ),
+    "compare with a topic in final": (
+        "[expect]",
+        '[expect]\nfinal = ["invoices"]\ncompare.invoices = ["headers"]',
+        "has invoices in both `compare` and `final`: ",
+    ),
+    "compare with a time stamp that brokers set": (
+        "[expect]",
+        """[topics.invoices.config]
+"message.timestamp.type" = "LogAppendTime"
+[expect]
+compare.invoices = ["timestamp_ms"]""",
+        "compares timestamp_ms in invoices, but the brokers set it there",
     ),
     "final with a topic that no stage writes": (
         "[expect]", '[expect]\nfinal = ["total"]', "has total in `final`, which no stage writes: there is no topic"),

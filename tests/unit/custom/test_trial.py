@@ -143,7 +143,50 @@ def test_a_final_key_with_inputs_in_several_partitions_is_an_error(
 
 def test_inputs_without_a_key_cannot_be_folded(tmp_path: Path) -> None:
     fold = WITH_OUTPUTS.replace("outputs =", "fold =").replace(":outputs", ":counted")
-    functions = FUNCTIONS.replace('return f"customer-{rng.randrange(9)}"', 'return ""')
-    assert "records of the key b'' are in several partitions of purchases" in trial_error(
-        tmp_path, f"{functions}\ndef counted(state, *record):\n    return 1, []\n", fold
+    functions = f"{FUNCTIONS}\ndef counted(state, *record):\n    return 1, []\n"
+    null = functions.replace('return f"customer-{rng.randrange(9)}"', "return None")
+    error = trial_error(tmp_path, null, fold)
+    assert "records of the key None are in several partitions of purchases" in error
+
+
+@pytest.mark.parametrize(
+    ("partitioner", "several"),
+    [("murmur2_random", False), ("consistent_random", True), ("fnv1a", False), ("random", True)],
+)
+def test_an_empty_key_is_no_key_for_some_partitioners(
+    partitioner: str, several: bool, tmp_path: Path
+) -> None:
+    fold = WITH_OUTPUTS.replace("outputs =", "fold =").replace(":outputs", ":counted")
+    text = fold.replace("[inputs.purchases]", f'[inputs.purchases]\npartitioner = "{partitioner}"')
+    functions = f"{FUNCTIONS}\ndef counted(state, *record):\n    return 1, []\n"
+    empty = functions.replace('return f"customer-{rng.randrange(9)}"', 'return ""')
+    assert ("are in several partitions of purchases" in trial_error(tmp_path, empty, text)) is several
+
+
+def test_the_partition_of_an_input_is_compared_with_the_partitions_of_its_topic(tmp_path: Path) -> None:
+    functions = FUNCTIONS.replace(
+        'return f"customer-{rng.randrange(9)}", json.dumps({"id": n})',
+        'return {"value": json.dumps({"id": n}), "partition": n % 6}',
     )
+    assert trial_error(tmp_path, functions) == ""
+    four = f"{WITH_OUTPUTS}[topics.purchases]\npartitions = 4\n"
+    assert (
+        "partition must be a whole number from 0 to 3, because the topic has 4 partitions, not 4"
+        in trial_error(tmp_path, functions, four)
+    )
+    with pytest.raises(UsageError, match=r"from 0 to 2, because the topic has 3 partitions, not 3"):
+        require_working(read_pipeline(tmp_path, functions=functions), 3)  # --set partitions=3
+
+
+def test_an_expected_partition_is_compared_with_the_partitions_of_its_topic(tmp_path: Path) -> None:
+    text = f'{WITH_OUTPUTS}[expect.compare]\ninvoices = ["partition", "headers"]\n'
+    output = "{'topic': 'invoices', 'key': key, 'value': value, 'headers': {'n': NAME}, 'partition': 6}"
+    functions = functions_with(f"return [{output}]")
+    error = trial_error(tmp_path, functions.replace("NAME", "'1'"), text)
+    assert "an expected output in invoices: partition must be a whole number from 0 to 5, because" in error
+    right = functions.replace("6}", "5}")
+    assert trial_error(tmp_path, right.replace("NAME", "'1'"), text) == ""
+    random = right.replace("NAME", "str(uuid.uuid4())")
+    assert "differ between two calls" in trial_error(tmp_path, random, text)
+    ignored = text.replace("[expect]", '[expect]\nignore = ["header:n"]')
+    assert trial_error(tmp_path, random, ignored) == ""

@@ -157,11 +157,11 @@ def test_it_promises_end_offsets_and_no_journals(tmp_path: Path) -> None:
 
 
 def test_it_is_ready_if_its_commands_exist_and_its_functions_work(tmp_path: Path) -> None:
-    planning.require_ready(pipeline(tmp_path))
-    planning.require_ready(WORKLOADS["shop"])
+    planning.require_ready(pipeline(tmp_path), Options())
+    planning.require_ready(WORKLOADS["shop"], Options())
     (tmp_path / "other").mkdir()
     with pytest.raises(UsageError, match=r"the command of stage bill, .*billing, does not exist"):
-        planning.require_ready(pipeline(tmp_path, GROUPED.replace('["true"]', '["./billing"]')))
+        planning.require_ready(pipeline(tmp_path, GROUPED.replace('["true"]', '["./billing"]')), Options())
     raising_functions = f"{FUNCTIONS}\ndef outputs(*arguments):\n    raise KeyError('id')\n"
     with pytest.raises(UsageError, match=r"pipeline\.toml: expect\.py:outputs raised KeyError: 'id'"):
-        planning.require_ready(pipeline(tmp_path / "other", functions=raising_functions))
+        planning.require_ready(pipeline(tmp_path / "other", functions=raising_functions), Options())

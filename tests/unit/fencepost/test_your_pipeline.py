@@ -31,6 +31,7 @@ def test_a_saved_pipeline_is_read_back_completely(tmp_path: Path) -> None:
         [STAGE],
         INPUTS,
         shares={"refunds": 0.1},
+        partitioners={"refunds": "consistent_random"},
         outputs=outputs,
         correlate="key",
         final=["invoices"],
@@ -44,9 +45,24 @@ def test_a_saved_pipeline_is_read_back_completely(tmp_path: Path) -> None:
     assert described.expect.outputs is not None and described.expect.outputs.name == "outputs"
     assert described.inputs["purchases"].make is not None
     assert [described.inputs[topic].share for topic in ("purchases", "refunds")] == [1.0, 0.1]
+    partitioners = [described.inputs[topic].partitioner for topic in ("purchases", "refunds")]
+    assert partitioners == ["murmur2_random", "consistent_random"]
     assert described.topics["invoices"].partitions == 2
     assert described.expect.final == ("invoices",)
     assert {function.file for function in described.functions} == {Path(__file__)}
+
+
+def total(state: int, topic: str, key: bytes, value: bytes) -> tuple[int, list[tuple[str, bytes, bytes]]]:
+    return state, [("invoices", key, value)]
+
+
+def test_the_key_of_a_fold_and_the_compared_parts_are_saved(tmp_path: Path) -> None:
+    pipeline = Pipeline(
+        "p", [STAGE], INPUTS, fold=total, fold_key=purchase, compare={"invoices": ["headers"]}
+    )
+    expect = read(pipeline.save(tmp_path)).expect
+    assert expect is not None and expect.fold_key is not None and expect.fold_key.name == "purchase"
+    assert expect.compare == {"invoices": ("headers",)}
 
 
 def test_equal_pipelines_have_the_same_file(tmp_path: Path) -> None:
@@ -61,9 +77,11 @@ def test_a_function_that_is_not_at_the_top_level_is_refused(tmp_path: Path) -> N
         Pipeline("p", [STAGE], {"purchases": lambda rng, n: ("k", "v")}).toml()
 
 
-def test_a_share_of_an_unknown_input_is_refused() -> None:
+def test_a_share_or_a_partitioner_of_an_unknown_input_is_refused() -> None:
     with pytest.raises(ValueError, match="shares: purchase is not in inputs"):
         Pipeline("p", [STAGE], INPUTS, shares={"purchase": 2}).toml()
+    with pytest.raises(ValueError, match="partitioners: purchase is not in inputs"):
+        Pipeline("p", [STAGE], INPUTS, partitioners={"purchase": "random"}).toml()
 
 
 def test_without_tomli_w_the_error_says_what_to_do(

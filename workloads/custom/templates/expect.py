@@ -6,7 +6,10 @@ from typing import Any
 
 
 def purchase(rng: Random, n: int) -> tuple[str, str]:
-    """Return key and value of the n-th input. Take random values only from `rng`, so that a seed repeats them."""
+    """Return key and value of the n-th input. Take random values only from `rng`, so that a seed repeats them.
+
+    To set more, return a dict: {"key", "value", "headers", "timestamp_ms", "partition"}.
+    """
     body = {"purchase_id": n, "pieces": rng.randint(1, 9), "price": rng.randint(1, 500)}
     return f"customer-{rng.randrange(1000)}", json.dumps(body)
 
@@ -14,7 +17,10 @@ def purchase(rng: Random, n: int) -> tuple[str, str]:
 def outputs(
     topic: str, key: bytes | None, value: bytes | None, headers: dict[str, Any]
 ) -> list[tuple[str, bytes | None, str]]:
-    """Return (topic, key, value) of each output that this input must lead to. Return [] if it leads to no output."""
+    """Return (topic, key, value) of each output that this input must lead to. Return [] if it leads to no output.
+
+    The function may have more parameters: `timestamp_ms` and `partition` of the input.
+    """
     purchase_body = json.loads(value or b"")
     invoice = {
         "purchase_id": purchase_body["purchase_id"],
