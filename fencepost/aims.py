@@ -93,6 +93,9 @@ def require_known_fault(text: str, faults: "Mapping[str, Nemesis]") -> None:
             raise UsageError(f"{name} can be aimed as {name}@{':'.join(choices).upper()}, not at {step}")
         require_api(step.partition(":")[0])
         return
+    if name in faults and (kind := faults[name].role_of_names) and not step:
+        named_by = faults[name].roles[kind].named_by
+        raise UsageError(f"{text} has nothing after the @: write {name}@{named_by}, or {name} alone")
     if name in faults and (role := faults[name].role_at(step)) is not None:
         if role[1] and not faults[name].roles[role[0]].named_by:
             raise UsageError(

@@ -2,6 +2,7 @@
 
 from harness.runner.nemesis import Nemesis
 from nemeses import (
+    add_partitions,
     change_transaction_version,
     cut_txn_coordinator,
     disconnect,
@@ -89,6 +90,7 @@ _FILES = (
     rolling_upgrade,
     change_transaction_version,
     roll_segments,
+    add_partitions,
     one_way,
     reset_connections,
     refuse_connections,

@@ -154,6 +154,7 @@ def _after_at(nemesis: "Nemesis") -> dict[str, list[str]]:
     """Return the forms that can follow @ in the name of a fault, and the values of each."""
     from harness.model.vocabulary import WorkerStep
 
+    names = nemesis.roles.get(nemesis.role_of_names)
     forms = {
         "@ROLE": [
             f"{name}[:{role.named_by}]" if role.named_by else name for name, role in nemesis.roles.items()
@@ -162,7 +163,8 @@ def _after_at(nemesis: "Nemesis") -> dict[str, list[str]]:
         # An instance of a custom pipeline does not report its steps.
         "@[STAGE:]STEP": [*WorkerStep] if nemesis.aimable and not nemesis.discovers_ids else [],
     }
-    possible: dict[str, list[str]] = {form: values for form, values in forms.items() if values}
+    possible: dict[str, list[str]] = {f"@{names.named_by}": []} if names else {}
+    possible |= {form: values for form, values in forms.items() if values}
     if nemesis.api_aim:
         possible["@" + "[:".join(nemesis.api_aim).upper() + "]" * (len(nemesis.api_aim) - 1)] = []
     return possible

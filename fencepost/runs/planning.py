@@ -174,6 +174,9 @@ def _targets(options: Options, workload: AnyPipeline, spec: PipelineSpec) -> Fau
         groups={stage.name: stage.group for stage in spec.stages if stage.group is not None},
         transactional_ids={stage.name: tuple(stage.transactional_ids.values()) for stage in spec.stages},
         writes={stage.name: stage.writes for stage in spec.stages},
+        reads={stage.name: stage.reads for stage in spec.stages},
+        tables=tuple(table.name for table in spec.tables),
+        fixed_topics=workload.fixed_topics if isinstance(workload, Workload) else {},
         endpoints=tuple(f"w{n}" for n in range(sum(map(len, workers.values())))),
         abilities=abilities_of(options),
         stages_with_unknown_ids=tuple(

@@ -157,8 +157,9 @@ class _Entry:
                     raise UsageError(
                         f"{name} is {on_one_line(repr(value))}: write a number{between}, for example {values[0]:g}"
                     )
-            elif values and value not in values:
-                raise UsageError(f"{name} is {value!r}: write {_describe_values(values)}")
+            elif values and not _is_one_of(value, values, nemesis.limits.get(name)):
+                choices = _describe_values(values, nemesis.limits.get(name))
+                raise UsageError(f"{name} is {on_one_line(repr(value))}: write {choices}")
         return replace(drawn, parameters={**drawn.parameters, **written})
 
     def _require_target(self, nemesis: Nemesis, target: Target) -> None:
@@ -168,6 +169,9 @@ class _Entry:
         if target.role not in roles:
             example = f'write for example target = "{drawn[0]}"'
             raise UsageError(f"{nemesis.name} cannot act on {on_one_line(str(target))}: {example}")
+        if nemesis.role_of_names == target.role:  # it says itself which names are possible
+            nemesis.roles[target.role].draw(Random(0), self._targets, target.name)
+            return
         names = _names(target.role, self._targets)
         if names is None and not target.brokers:
             names = sorted({each.name for each in drawn if each.role == target.role})
@@ -199,9 +203,22 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= GREATEST
 
 
-def _describe_values(values: range | Sequence[str] | Sequence[float]) -> str:
+def _is_one_of(
+    value: object, values: range | Sequence[str] | Sequence[float], limits: tuple[float, float] | None
+) -> bool:
+    """Return whether a schedule of the user may have this value. `limits`: of a whole number; None: as drawn."""
+    if not isinstance(values, range):
+        return value in values
+    least, most = limits or (values[0], values[-1])
+    return type(value) is int and least <= value <= most
+
+
+def _describe_values(
+    values: range | Sequence[str] | Sequence[float], limits: tuple[float, float] | None
+) -> str:
     if isinstance(values, range):
-        return f"a whole number from {values[0]} to {values[-1]}"
+        least, most = limits or (values[0], values[-1])
+        return f"a whole number from {least} to {most}"
     return " or ".join(f'"{value}"' for value in values)
 
 

@@ -33,7 +33,8 @@ class Ability(StrEnum):
     SEGMENTS = "read the segment files"  # of every replica
     PACKETS = "drop packets"  # of a broker, including connection requests (SYN)
     DISCONNECT = "disconnect brokers"  # from their network
-    OPERATE = "move partitions, and change topics and features"
+    OPERATE = "move partitions, and change settings of topics and features"
+    ADD_PARTITIONS = "add partitions to topics"
     UPGRADE = "start brokers on another version of Kafka"
     CLOCKS = "change the clocks of brokers and workers"
     DISKS = "let the disks of brokers be full or slow"
@@ -88,7 +89,7 @@ class ClusterSpec:
     tag: str = ""  # the prefix of the run's topics, groups and transactional ids
     groups: tuple[str, ...] = ()  # the run's consumer groups
     keep_topics: bool = False
-    permits: tuple[str, ...] = ()  # where faults may be injected: workers, links
+    permits: tuple[str, ...] = ()  # where faults may be injected: workers, links, topics
 
 
 @dataclass(frozen=True)
@@ -317,6 +318,20 @@ class Cluster(Protocol):
 
     def alter_topic(self, topic: str, settings: Mapping[str, str]) -> Mapping[str, str]:
         """Set settings of a topic. Return their values before."""
+        ...
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        """Raise a topic's number of partitions to `count`, and wait for the controller's answer.
+
+        A topic that has as many already stays as it is. Needs `Ability.ADD_PARTITIONS`. Raises `WaitTimeout`.
+        """
+        ...
+
+    def describe_by_broker(self, topic: str) -> Mapping[int, Mapping[int, PartitionView]]:
+        """Return the partitions of a topic by number, as each live broker sees them.
+
+        A broker that does not answer sees none.
+        """
         ...
 
     def use_kafka(self, broker: int, version: str) -> None:

@@ -1,7 +1,8 @@
 """An external cluster: it exists before the run, and other programs may use it too.
 
 The run owns the topics, groups and transactional ids that begin with its tag. It reads, changes and checks nothing
-else. No fault stops the brokers. With `permits=links`, faults can concern the links of the run's own clients.
+else. No fault stops the brokers. With `permits=links`, faults can concern the links of the run's own clients, and with
+`permits=topics` they can add partitions to the run's own topics.
 """
 
 import logging
@@ -10,7 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
-from harness.cluster import Broker, ClusterSpec, Need, PartitionView, admin, topics
+from harness.cluster import Ability, Broker, ClusterSpec, Need, PartitionView, admin, topics
 from harness.cluster.admin import NO_BROKER
 from harness.cluster.client_links import ClientLinks
 from harness.cluster.connecting import (
@@ -21,9 +22,9 @@ from harness.cluster.connecting import (
     reach_brokers,
     retry_unless_forbidden,
 )
-from harness.cluster.forbidden import Forbidden
+from harness.cluster.forbidden import ALTER, Forbidden
 from harness.cluster.questions import ClusterQueries, retry
-from harness.common.errors import EnvironmentFailure
+from harness.common.errors import EnvironmentFailure, FaultFailed
 from harness.model.pipeline import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition, TopicSpec
 from harness.network import Network
 from harness.network.none import NoNetwork
@@ -47,13 +48,23 @@ class ExternalCluster(ClusterQueries):
 
     brokers: Sequence[Broker] = ()  # empty, because no fault may stop a broker
 
-    def __init__(self, spec: ClusterSpec, links: ClientLinks | None = None) -> None:
-        """Keep the arguments. `links`: the links of the run's clients. None if faults may not cut links."""
+    def __init__(
+        self, spec: ClusterSpec, links: ClientLinks | None = None, *, may_add_partitions: bool = False
+    ) -> None:
+        """Keep the arguments.
+
+        Args:
+            spec: The cluster that the run needs.
+            links: The links of the run's clients. None if faults may not cut links.
+            may_add_partitions: Whether faults may add partitions to the run's topics.
+        """
         super().__init__({}, {}, lambda broker: True)
         self._spec = spec
         self._links = links
         self.network: Network = NoNetwork()
-        self.abilities: frozenset[Need] = EFFECTS if links else frozenset()
+        self.abilities: frozenset[Need] = frozenset(
+            {*(EFFECTS if links else ()), *([Ability.ADD_PARTITIONS] if may_add_partitions else [])}
+        )
         self._created_topics: list[str] = []
         # The end offsets of the internal topics before the run.
         self._internal_starts: dict[TopicPartition, int] = {}
@@ -195,6 +206,17 @@ class ExternalCluster(ClusterQueries):
             else (start, stable, high)
             for partition, (start, stable, high) in offsets.items()
         }
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        """Raise the number of partitions of a topic of the run to `count`.
+
+        Raises `FaultFailed` for a topic of others or without the permission, and `Forbidden` if ACLs forbid it.
+        """
+        if Ability.ADD_PARTITIONS not in self.abilities:
+            raise FaultFailed(f"{topic} was not changed: on this cluster one cannot {Ability.ADD_PARTITIONS}")
+        if topic not in self.topics():
+            raise FaultFailed(f"{topic} was not changed, because it is not a topic of this run")
+        self._ask_any_with_rights(lambda broker: self._add_partitions(broker, topic, count), ALTER, topic)
 
     def compacted(self, topics: Sequence[str]) -> Mapping[str, bool]:
         """Return True for internal topics. The run creates its own topics without compaction."""

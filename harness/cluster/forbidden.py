@@ -11,6 +11,8 @@ _RIGHTS = {
     "transactional-id": ("Describe", "Write"),
 }
 """The operations that a run needs, by resource type."""
+ALTER = "Alter"
+"""The operation on topics that only a run with a fault on topics needs."""
 
 
 class Forbidden(EnvironmentFailure):
@@ -25,7 +27,8 @@ def explain_refusal(error: RequestRefused, operation: str, name: str, prefix: st
     kinds = {_TOPIC: "topic", _GROUP: "group", _ID: "transactional-id", _CLUSTER: "topic"}
     if error.code in kinds:
         kind = kinds[error.code]
-        operations = " ".join(f"--operation {right}" for right in _RIGHTS[kind])
+        rights = dict.fromkeys((*_RIGHTS[kind], *([operation] if operation == ALTER else [])))
+        operations = " ".join(f"--operation {right}" for right in rights)
         return Forbidden(
             f"the cluster's ACLs do not allow this user {operation} of {name} ({error}); allow it with kafka-acls.sh "
             f"--add --allow-principal User:NAME {operations} --{kind} {prefix}- --resource-pattern-type prefixed"

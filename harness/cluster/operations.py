@@ -8,6 +8,7 @@ from typing import Any
 
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
+    CreatePartitionsRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
     UpdateFeaturesRequest,
@@ -78,6 +79,15 @@ def alter_topic(port: Target, topic: str, settings: Mapping[str, str]) -> None:
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False, version=1)
     (answer,) = send_request(port, request, TIMEOUT_S).responses
     _require_no_error(f"changing the settings of {topic}", answer)
+
+
+def add_partitions(port: Target, topic: str, count: int) -> None:
+    """Raise a topic's number of partitions to `count`. The controller places the new ones. Raises `RequestRefused`."""
+    kind: Any = CreatePartitionsRequest.CreatePartitionsTopic
+    topics = [kind(name=topic, count=count, assignments=None)]
+    request = CreatePartitionsRequest(topics=topics, timeout_ms=_timeout_ms(), validate_only=False, version=2)
+    (answer,) = send_request(port, request, TIMEOUT_S).results
+    _require_no_error(f"raising the number of partitions of {topic} to {count}", answer)
 
 
 def update_features(port: Target, present: Mapping[str, int], levels: Mapping[str, int]) -> None:

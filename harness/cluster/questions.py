@@ -16,6 +16,7 @@ from harness.model.vocabulary import WARM_UP
 from harness.wire.protocol import Target, WireError
 
 RETRY_TIMEOUT_S = 15.0  # more than an election takes
+VIEW_TIMEOUT_S = 5.0  # an external cluster may be far away
 
 T = TypeVar("T")
 
@@ -245,6 +246,27 @@ class ClusterQueries:
         before = retry(present, f"the settings of {topic}")
         retry(lambda: operations.alter_topic(self._any_broker(), topic, settings), f"new settings of {topic}")
         return before
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        """Raise a topic's number of partitions to `count`."""
+        retry(
+            lambda: self._add_partitions(self._any_broker(), topic, count), f"{count} partitions of {topic}"
+        )
+
+    def _add_partitions(self, port: Target, topic: str, count: int) -> None:
+        """Send the request, unless an earlier one whose answer was lost has been carried out."""
+        if len(self.describe(topic)) < count:
+            operations.add_partitions(port, topic, count)
+
+    def describe_by_broker(self, topic: str) -> Mapping[int, Mapping[int, PartitionView]]:
+        """Return the partitions of a topic as each live broker sees them. A broker that does not answer sees none."""
+        views = ask_all(
+            self._live(self._brokers), lambda port: admin.fetch_view(port, VIEW_TIMEOUT_S, (topic,))
+        )
+        return {
+            broker: {} if isinstance(view, WireError) else view.topics.get(topic, {})
+            for broker, view in views.items()
+        }
 
     def create_topics(self, topics: Sequence[TopicSpec], timeout_s: float) -> None:
         """Create topics and both internal topics, use the internal ones once, and wait until every ISR is full."""

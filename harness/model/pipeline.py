@@ -127,10 +127,20 @@ class StageSpec:
         return OffsetTracking(self.positions)
 
     def transactional_id_of(self, worker: str, topic_partitions: Iterable[TopicPartition]) -> str | None:
-        """Return the transactional id of a worker that processes these input partitions. None: it has none."""
+        """Return the transactional id of a worker that processes these input partitions. None: it has none.
+
+        A partition that was added during the run has an id like those before it.
+        """
+        topic_partitions = list(topic_partitions)
         owners = (worker, *(f"{topic}-{number}" for topic, number in topic_partitions))
+        added = (
+            f"{topic}-{number}"
+            for topic, number in topic_partitions
+            if f"{topic}-0" in self.transactional_ids
+        )
         return next(
-            (self.transactional_ids[owner] for owner in owners if owner in self.transactional_ids), None
+            (self.transactional_ids[owner] for owner in owners if owner in self.transactional_ids),
+            next(added, None),
         )
 
     @property

@@ -126,7 +126,8 @@ class FaultReport:
     details: Mapping[str, str] = field(default_factory=dict)
     """The target, by kind: `broker` (`2, 3, 1`: in turn), `brokers` (`1, 3`: at the same time), their `role`, `worker`
     (its journal), `step`, `transactional_id`, `state`, `group`, `partition`, `topic` or `level` (of a feature). Also
-    `versions` of Kafka, in turn, and `rule`: the rules of the protocol proxy, by their names in its journal."""
+    `versions` of Kafka, in turn, and `rule`: the rules of the protocol proxy, by their names in its journal. If the
+    topic got partitions: `partitions_before` and `partitions_after`, their numbers as text."""
     liveness: Liveness | None = None
     """How long the fault hurt. It is computed with the verdict. None in metadata.json, and if the fault did not act."""
 

@@ -173,6 +173,12 @@ class FaultTargets:
     transactional_ids: Mapping[str, tuple[str, ...]]  # by stage
     endpoints: tuple[str, ...]  # the client endpoints of the first incarnations of the workers
     writes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by stage: the topics that it writes
+    reads: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # by stage: the topics and tables that it reads
+    tables: tuple[str, ...] = ()  # the tables of databases of the pipeline
+    # The topics whose number of partitions must not change, each with the reason.
+    fixed_topics: Mapping[str, str] = field(default_factory=dict)
     abilities: frozenset[Need] = ALL_ABILITIES  # of the cluster
     stage: str | None = None  # draw only workers of this stage
     step: str | None = None  # draw only this step
@@ -194,14 +200,18 @@ class FaultTargets:
         return [own for stage in sorted(self.transactional_ids) for own in self.transactional_ids[stage]]
 
     @property
+    def own_topics(self) -> list[str]:
+        """The topics of the pipeline."""
+        return sorted({topic for topic, _ in self.topic_partitions})
+
+    @property
     def topics(self) -> list[str]:
         """The topics of the pipeline, and the internal topics that it uses."""
         internal = {
             CONSUMER_OFFSETS: self.groups,
             TRANSACTION_STATE: self.ids or self.stages_with_unknown_ids,
         }
-        own = {topic for topic, _ in self.topic_partitions}
-        return [*sorted(own), *(topic for topic, users in internal.items() if users)]
+        return [*self.own_topics, *(topic for topic, users in internal.items() if users)]
 
     @property
     def written(self) -> list[TopicPartition]:
@@ -300,6 +310,11 @@ class FaultContext:
     time_scale: float = (
         1.0  # multiplies each time-out and poll interval of a fault; tests without Kafka shorten them
     )
+    zero_ns: int = 0  # the monotonic clock when the run began
+
+    def run_time_s(self) -> float:
+        """Return the seconds since the run began."""
+        return (time.monotonic_ns() - self.zero_ns) / 1e9
 
     def scaled(self, seconds: float) -> float:
         """Return a time-out or a poll interval, multiplied by `time_scale`."""
@@ -375,6 +390,8 @@ class Nemesis:
     at: str | None = None
     # By parameter, the smallest and the largest number that a schedule of the user may have.
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    # The role that a name after @ has if the user writes no role: `@invoices` means `@topic:invoices`.
+    role_of_names: str = ""
     least_brokers: int = 1  # with fewer, no broker can take over the role
     # Of each topic of the pipeline. With fewer replicas, the fault would destroy acknowledged records.
     least_replicas: int = 1
@@ -404,7 +421,11 @@ class Nemesis:
 
         None: the text names no role, but a step or a state.
         """
-        role, _, name = (f"{BROKER}:{at}" if at.isdecimal() else at).partition(":")
+        role, _, name = at.partition(":")
+        if self.role_of_names:
+            return (role, name) if role in self.roles else (self.role_of_names, at)
+        if at.isdecimal():
+            role, name = BROKER, at
         waits = at.rpartition(":")[2] in (*WorkerStep, *self.states)
         return None if waits or role not in self.roles else (role, name)
 

@@ -102,7 +102,13 @@ def perform(plan: RunPlan, resources: RunResources, run_log: RunLog, early_start
     processes = _processes(plan, resources, run_log.clock)
     topics = tuple(topic.name for topic in plan.pipeline.topics)
     context = FaultContext(
-        resources.cluster, processes, topics, plan.pipeline.stages, resources.services, resources.backlog
+        resources.cluster,
+        processes,
+        topics,
+        plan.pipeline.stages,
+        resources.services,
+        resources.backlog,
+        zero_ns=run_log.clock.zero_ns,
     )
     path = plan.folder / "journals" / "nemesis.jsonl"
     with Journal(path, run_log.clock.zero_ns, JournalBegan("nemesis", role="nemesis")) as journal:

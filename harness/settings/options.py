@@ -199,7 +199,7 @@ class Options:
         Text("the path of a file"), None, "Kafka's client properties: how to connect to an external cluster"
     )
     permits: tuple[str, ...] | None = option(
-        Names(), None, "the targets of faults that an external run may have: workers,links"
+        Names(), None, "the targets of faults that an external run may have: workers,links,topics"
     )
     prefix: str = option(PREFIX, "fencepost", "the prefix of the topics, groups and ids of an external run")
     heap_mb: int = option(WholeNumber(128, 8192), 256, "MB of heap of each broker")

@@ -7,7 +7,7 @@ When a broker stops, another broker gets its roles at once. When it returns, it 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, cast
@@ -237,6 +237,18 @@ class FakeCluster:
         before = {name: present.get(name, WEEK_MS) for name in settings}
         present |= settings
         return before
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        """Raise the number of partitions of a topic in `created` at once, if the cluster `moves`."""
+        if self.moves:
+            self.created[:] = [
+                replace(spec, partitions=max(count, spec.partitions)) if spec.name == topic else spec
+                for spec in self.created
+            ]
+
+    def describe_by_broker(self, topic: str) -> Mapping[int, Mapping[int, PartitionView]]:
+        """Return the result of `describe` for each broker that is up."""
+        return {broker.id: self.describe(topic) for broker in self.brokers if broker.running}
 
     def out_of_sync(self, topics: Collection[str] | None = None) -> list[str]:
         """Name the brokers that are not up."""

@@ -52,6 +52,13 @@ def any_topic(rng: Random, targets: FaultTargets) -> DrawnFault:
     return DrawnFault(Target("topic", choose(rng, targets.topics, "a topic")))
 
 
+def topic_in_run(context: FaultContext, name: str) -> str:
+    """Return the name that a topic of the pipeline has in the run. On a shared cluster it begins with the run's tag."""
+    if name in context.topics:
+        return name
+    return min((topic for topic in context.topics if topic.endswith(f"-{name}")), key=len, default=name)
+
+
 def any_txn_coordinator(rng: Random, targets: FaultTargets) -> DrawnFault:
     """Draw the coordinator of one transactional id."""
     transactional_id = choose(rng, targets.ids, "a pipeline with a transactional id")

@@ -83,6 +83,34 @@ def test_partitions_move_and_their_segments_roll_under_a_correct_pipeline(
         assert last > first
 
 
+GROWTH = """
+[[schedule]]
+fault = "add-partitions@invoices"
+start_s = 5
+more = 2
+
+[[schedule]]
+fault = "add-partitions"
+start_s = 18
+target = "topic:invoices"
+more = 1
+"""
+
+
+@pytest.mark.parametrize("client", ["librdkafka", "java"])
+def test_a_topic_gets_partitions_twice_and_each_fault_proves_it(client: str, tmp_path: Path) -> None:
+    file = tmp_path / "faults.toml"
+    file.write_text(GROWTH)
+    result = fencepost.run(schedule=file, client=client, time_limit=32, seed=3, store=str(tmp_path))
+    assert all(fault["acted"] for fault in result.faults), result.explain()
+    counts = [
+        (fault["details"]["partitions_before"], fault["details"]["partitions_after"])
+        for fault in result.faults
+    ]
+    assert counts == [("6", "8"), ("8", "9")]
+    assert "invoices had 6 partitions, and has 8 since" in result.faults[0]["evidence"]
+
+
 def test_every_broker_is_restarted_in_turn(tmp_path: Path) -> None:
     result = fencepost.run(nemesis="rolling-restart", time_limit=60, seed=4, store=str(tmp_path))
     (report,) = acted(result)

@@ -38,6 +38,9 @@ USER_RIGHTS = [
 ]
 """The rights that docs/external-clusters.md requires. It requires none on the internal topics."""
 
+ALTER_TOPICS = (ResourceType.TOPIC, "fencepost-", ResourcePatternType.PREFIXED, AclOperation.ALTER)
+"""The right that `permits=topics` requires in addition."""
+
 
 @dataclass(frozen=True)
 class Environment:
@@ -124,7 +127,7 @@ def _shared_cluster(kind: ClusterKind, kafka: str, environment: Environment) -> 
         SecuredCluster, spec, folder, environment.prepared, environment.supervisor, environment.ports.take
     )
     with make() as host, ExitStack() as stack:
-        host.create_user(*USER_RIGHTS)
+        host.create_user(*USER_RIGHTS, ALTER_TOPICS)
         host.create_topics([TopicSpec(OTHERS_TOPIC, 1)], 60)
         before = _topics_and_groups(host)
         config = host.client_config(environment.folder / "client.properties")
@@ -134,6 +137,7 @@ def _shared_cluster(kind: ClusterKind, kafka: str, environment: Environment) -> 
             client_config=str(config),
             tag=TAG,
             groups=(f"{TAG}{GROUP}",),
+            permits=("topics",),
         )
         stack.callback(use_client_config, None)
         cluster = stack.enter_context(_open(kind, user_spec, environment))

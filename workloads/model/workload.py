@@ -106,6 +106,28 @@ class Workload:
         """The number of stages that a record can pass. A stage that reads its own outputs counts twice."""
         return len(self.stages) + any(set(stage.reads) & set(stage.writes) for stage in self.stages)
 
+    @property
+    def fixed_topics(self) -> Mapping[str, str]:
+        """The topics whose number of partitions must not change during a run, each with the reason, a sentence."""
+        fixed: dict[str, str] = {}
+        for stage in self.stages:
+            reason = None
+            if self.delivery_of(stage) is Delivery.MIXED:
+                reason = f"the stage {stage.name} sends to partitions that it chose before, and to no new one"
+            elif self.restores(stage):
+                reason = (
+                    f"the stage {stage.name} restores the sums of an input partition from the partition of its output "
+                    "topic with the same number, and a key that changes its partition would lose its sum"
+                )
+            elif stage.aggregate is not None:
+                reason = (
+                    f"the stage {stage.name} stores the last value of each key, and a key that changes its partition "
+                    "could get an older value last"
+                )
+            if reason is not None:
+                fixed |= dict.fromkeys((*stage.reads, *stage.writes), reason)
+        return {topic: reason for topic, reason in fixed.items() if topic not in self.tables}
+
     def delivery_of(self, stage: WorkloadStage) -> Delivery:
         """Return the delivery of a stage."""
         return stage.delivery or self.delivery

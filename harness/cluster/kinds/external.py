@@ -2,13 +2,13 @@
 
 from contextlib import AbstractContextManager
 
-from harness.cluster import Cluster
+from harness.cluster import Ability, Cluster
 from harness.cluster.kinds.kind import ClusterKind, ClusterParts
 from harness.common.errors import UsageError
 from harness.network.toxics import EFFECTS
 from harness.settings.options import Options
 
-WORKERS, LINKS = "workers", "links"
+WORKERS, LINKS, TOPICS = "workers", "links", "topics"
 """The values of `--set permits`. Workers need no permission, because they are the run's own processes."""
 
 
@@ -29,7 +29,7 @@ def _open(parts: ClusterParts) -> AbstractContextManager[Cluster]:
         if LINKS in parts.spec.permits
         else None
     )
-    return ExternalCluster(parts.spec, links)
+    return ExternalCluster(parts.spec, links, may_add_partitions=TOPICS in parts.spec.permits)
 
 
 def _check(options: Options) -> None:
@@ -58,7 +58,7 @@ EXTERNAL = ClusterKind(
         "permits": "all faults may be injected into a cluster that a run starts",
     },
     refused_options={"broker": "has its own broker settings", "keep=logs": "keeps its own segment files"},
-    permits={WORKERS: frozenset(), LINKS: EFFECTS},
+    permits={WORKERS: frozenset(), LINKS: EFFECTS, TOPICS: frozenset({Ability.ADD_PARTITIONS})},
     check=_check,
     brokers=_count_brokers,
 )

@@ -11,6 +11,7 @@ from harness.cluster.kinds.local import LOCAL
 from harness.common.errors import UsageError
 from harness.common.names import check_name
 from harness.network.toxics import EFFECTS
+from harness.results.wording import join_words
 from harness.settings.options import FIELDS, Options
 
 _KINDS = (
@@ -85,7 +86,7 @@ def require_options(options: Options) -> None:
             raise UsageError(f"{kind} {reason}: leave out {_flag(option)}")
     kind.check(options)
     if unknown := [word for word in options.permits or () if word not in kind.permits]:
-        valid = " and ".join(kind.permits)
+        valid = join_words(kind.permits, most=len(kind.permits))
         raise UsageError(f'permits cannot be "{unknown[0]}" for {kind}: it may have {valid}')
 
 

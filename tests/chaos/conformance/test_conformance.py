@@ -78,6 +78,10 @@ def test_partitions_settings_and_features_are_changed_and_changed_back(subject: 
         operations.check_a_feature_changes(subject.cluster)
 
 
+def test_partitions_are_added_to_a_topic(subject: OpenedCluster) -> None:
+    operations.check_partitions_are_added(subject.cluster, subject.user)
+
+
 def test_a_clients_link_is_cut_and_healed(subject: OpenedCluster) -> None:
     if Cut not in subject.cluster.abilities:
         links.check_cluster_offers_no_links(subject.cluster)

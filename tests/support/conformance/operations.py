@@ -1,8 +1,14 @@
-"""Checks that a cluster can move partitions, and change topics and features. Each check changes them back."""
+"""Checks that a cluster can move partitions, and change topics and features.
+
+Each check changes them back, except that added partitions stay.
+"""
+
+import pytest
 
 from harness.cluster import Cluster
+from harness.common.errors import FaultFailed
 from harness.common.waiting import wait_for
-from tests.support.conformance.means import MOVE_TIMEOUT_S, ONLY_USER, TOPIC, ClusterUser
+from tests.support.conformance.means import MOVE_TIMEOUT_S, ONLY_USER, SMALL, TOPIC, ClusterUser
 
 FEATURE = "transaction.version"
 
@@ -52,3 +58,24 @@ def check_a_feature_changes(cluster: Cluster) -> None:
             f"{FEATURE} {changed}",
             MOVE_TIMEOUT_S,
         )
+
+
+def check_partitions_are_added(cluster: Cluster, user: ClusterUser = ONLY_USER) -> None:
+    topic = user.name(SMALL)
+    before = len(cluster.describe(topic))
+    for count in (before + 2, before + 2, before + 3):  # the second changes nothing
+        cluster.add_partitions(topic, count)
+        wait_for(
+            lambda count=count: all(  # type: ignore[misc]
+                sorted(views) == list(range(count)) and all(view.leader > 0 for view in views.values())
+                for views in cluster.describe_by_broker(topic).values()
+            ),
+            f"every broker to know {count} partitions",
+            MOVE_TIMEOUT_S,
+        )
+    cluster.await_in_sync(MOVE_TIMEOUT_S, [topic])
+    assert all(len(views) == before + 3 for views in cluster.describe_by_broker(topic).values())
+    assert not any(cluster.describe_by_broker(user.name("no-such-topic")).values())
+    if user.shared:
+        with pytest.raises(FaultFailed, match="is not a topic of this run"):
+            cluster.add_partitions("a-strangers-topic", 5)

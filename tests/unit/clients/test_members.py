@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError
 
 from fencepost.runs.planning import session_timeout_ms
 from fencepost.runs.process import group_settings
-from harness.clients import java_consumer, librdkafka
+from harness.clients import java_consumer, jvm, librdkafka
 from harness.clients.interface import (
     DEFAULT_GROUP,
     SESSION_TIMEOUT_MS,
@@ -15,6 +15,7 @@ from harness.clients.interface import (
     ConsumerSettings,
     ErrorMeaning,
     GroupSettings,
+    ProducerSettings,
 )
 from harness.clients.librdkafka_client import LibrdkafkaConsumer
 from harness.cluster.config import BROKER_SETTINGS
@@ -31,6 +32,20 @@ def settings_of_both(**options: str) -> tuple[dict[str, object], dict[str, objec
     """Return the settings of both libraries."""
     group = GroupSettings(**options)
     return librdkafka.member(replace(SETTINGS, group_settings=group)), java_consumer._group_properties(group)
+
+
+def test_clients_notice_new_partitions_within_five_seconds_and_read_them_from_the_start() -> None:
+    producer = ProducerSettings("b")
+    clients = [
+        librdkafka.member(SETTINGS),
+        librdkafka.reader("b", "r", Isolation.READ_COMMITTED),
+        librdkafka.transactional_producer(producer, "id"),
+        librdkafka.idempotent_producer(producer),
+        librdkafka.plain_producer(producer),
+    ]
+    assert {settings["topic.metadata.refresh.interval.ms"] for settings in clients} == {5_000}
+    assert jvm.COMMON["metadata.max.age.ms"] == 5_000
+    assert clients[0]["auto.offset.reset"] == "earliest"
 
 
 @pytest.mark.parametrize("options", [{}, {"assignor": "eager"}, {"assignor": "cooperative"}])

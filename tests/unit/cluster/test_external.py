@@ -2,11 +2,11 @@ from collections.abc import Collection
 
 import pytest
 
-from harness.cluster import ClusterSpec, PartitionView, admin
+from harness.cluster import Ability, ClusterSpec, PartitionView, admin, operations
 from harness.cluster.admin import RequestRefused
 from harness.cluster.connecting import parse_addresses
 from harness.cluster.external import ExternalCluster
-from harness.cluster.forbidden import explain_refusal
+from harness.cluster.forbidden import Forbidden, explain_refusal
 from harness.common.errors import FaultFailed, UsageError
 from harness.network import Cut
 from harness.wire.protocol import Address, Target
@@ -104,6 +104,48 @@ def test_a_request_for_the_controller_is_sent_to_the_next_broker(cluster: Extern
         cluster._brokers = {1: Address("a", 1), 2: Address("b", 2)}
         assert cluster._ask_any_with_rights(create, "Create", "t") == "done"
         assert [target.host for target in targets] == ["a", "b"]
+
+
+def test_partitions_are_added_only_to_topics_of_the_run(
+    cluster: ExternalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[tuple[str, int]] = []
+    monkeypatch.setattr(
+        operations, "add_partitions", lambda broker, topic, count: sent.append((topic, count))
+    )
+    monkeypatch.setattr(ExternalCluster, "topics", lambda self: ("fencepost-a-in",))
+    with cluster:
+        with pytest.raises(FaultFailed, match="on this cluster one cannot add partitions to topics"):
+            cluster.add_partitions("fencepost-a-in", 3)
+        cluster.abilities |= {Ability.ADD_PARTITIONS}
+        for other in ("theirs", "__consumer_offsets"):
+            with pytest.raises(
+                FaultFailed, match=f"{other} was not changed, because it is not a topic of this run"
+            ):
+                cluster.add_partitions(other, 3)
+        cluster.add_partitions("fencepost-a-in", 3)
+    assert sent == [("fencepost-a-in", 3)]
+
+
+def test_the_permission_for_topics_is_an_ability_of_the_cluster() -> None:
+    spec = ClusterSpec(bootstrap="kafka:9092", tag="fencepost-a")
+    assert ExternalCluster(spec, may_add_partitions=True).abilities == {Ability.ADD_PARTITIONS}
+
+
+def test_partitions_that_acls_forbid_say_how_to_allow_them(
+    cluster: ExternalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(broker: object, topic: str, count: int) -> None:
+        raise RequestRefused("adding", 29)
+
+    monkeypatch.setattr(operations, "add_partitions", refuse)
+    monkeypatch.setattr(ExternalCluster, "topics", lambda self: ("fencepost-a-in",))
+    with cluster:
+        cluster.abilities |= {Ability.ADD_PARTITIONS}
+        with pytest.raises(
+            Forbidden, match=r"do not allow this user Alter of .* --operation Alter --topic fencepost-"
+        ):
+            cluster.add_partitions("fencepost-a-in", 3)
 
 
 def test_no_fault_can_be_injected_into_a_cluster_without_permits(cluster: ExternalCluster) -> None:

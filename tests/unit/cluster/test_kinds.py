@@ -39,7 +39,7 @@ EXTERNAL = Options(cluster="external", bootstrap="a:1")
         ),
         (
             replace(EXTERNAL, permits=("workers", "brokers")),
-            'permits cannot be "brokers" for an external cluster: it may have workers and links',
+            'permits cannot be "brokers" for an external cluster: it may have workers, links and topics',
         ),
         (Options(bootstrap="a:1"), "--set bootstrap needs --cluster external"),
         (Options(client_config="file"), "--set client-config needs --cluster external"),
@@ -66,6 +66,7 @@ def test_options_that_do_not_fit_a_kind_are_refused(options: Options, message: s
     [
         replace(EXTERNAL, bootstrap=None, client_config="file", keep="topics"),
         replace(EXTERNAL, permits=("workers", "links"), prefix="team-x"),
+        replace(EXTERNAL, permits=("topics",)),
         Options(keep="logs", settings={"x": "1"}),
         Options(cluster="docker", image="bundled"),
     ],
@@ -88,6 +89,11 @@ def test_the_option_brokers_is_refused_for_an_external_cluster() -> None:
 def test_permits_links_adds_network_effects_to_the_abilities() -> None:
     assert Cut not in abilities_of(EXTERNAL)
     assert Cut in abilities_of(replace(EXTERNAL, permits=("links",)))
+
+
+def test_permits_topics_adds_only_that_partitions_are_added() -> None:
+    assert abilities_of(replace(EXTERNAL, permits=("topics",))) == {Ability.ADD_PARTITIONS}
+    assert all(Ability.ADD_PARTITIONS in CLUSTERS[kind].abilities for kind in ("local", "docker"))
 
 
 def test_clusters_able_to_names_kinds_and_permits() -> None:

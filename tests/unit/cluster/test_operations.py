@@ -5,14 +5,16 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsResponse,
+    CreatePartitionsResponse,
     ElectLeadersResponse,
     IncrementalAlterConfigsResponse,
     UpdateFeaturesResponse,
 )
 
-from harness.cluster import operations
-from harness.cluster.admin import RequestRefused
-from harness.wire.protocol import encode_request
+from harness.cluster import PartitionView, admin, operations
+from harness.cluster.admin import BrokerView, RequestRefused
+from harness.cluster.questions import ClusterQueries
+from harness.wire.protocol import Target, WireError, encode_request
 
 REFUSED = 42
 
@@ -93,6 +95,57 @@ def test_settings_of_a_topic_are_set_one_by_one(broker: Any) -> None:
     done.error_code, done.error_message = REFUSED, "no such setting"
     with pytest.raises(RequestRefused, match="changing the settings of a was refused with error 42: no such"):
         operations.alter_topic(1, "a", {"segment.m": "1000"})
+
+
+def added(code: int, message: str | None = None) -> Any:
+    kind: Any = CreatePartitionsResponse
+    result = kind.CreatePartitionsTopicResult(name="a", error_code=code, error_message=message)
+    return kind(throttle_time_ms=0, results=[result], version=2)
+
+
+def test_the_request_for_partitions_has_their_new_number(broker: Any) -> None:
+    requests = broker(added(0))
+    operations.add_partitions(1, "a", 9)
+    (topic,) = requests[0].topics
+    assert (topic.name, topic.count, topic.assignments, requests[0].validate_only) == ("a", 9, None, False)
+
+
+def test_partitions_that_the_controller_does_not_add_are_an_error(broker: Any) -> None:
+    broker(added(REFUSED, "too many"))
+    with pytest.raises(
+        RequestRefused, match="number of partitions of a to 9 was refused with error 42: too many"
+    ):
+        operations.add_partitions(1, "a", 9)
+
+
+def test_partitions_whose_request_had_no_answer_are_not_added_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    partitions = {number: PartitionView(1, (1,), (1,), "id") for number in range(6)}
+    sent: list[int] = []
+
+    def add(port: Target, topic: str, count: int) -> None:
+        sent.append(count)
+        partitions.update(dict.fromkeys(range(count), partitions[0]))
+        raise WireError("the connection has ended")
+
+    cluster = ClusterQueries({1: 9092}, {1: 9093}, lambda broker: True)
+    monkeypatch.setattr(cluster, "controller", lambda: 1)
+    monkeypatch.setattr(cluster, "describe", lambda topic: partitions)
+    monkeypatch.setattr(operations, "add_partitions", add)
+    cluster.add_partitions("a", 8)
+    assert sent == [8]
+
+
+def test_each_live_broker_is_asked_for_the_partitions_that_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = PartitionView(1, (1,), (1,), "id")
+
+    def fetch_view(port: int, timeout_s: float, topics: Any) -> BrokerView:
+        if port == 9092:
+            raise WireError("no answer")
+        return BrokerView((1, 2, 3), {topic: {0: view} for topic in topics}, {})
+
+    monkeypatch.setattr(admin, "fetch_view", fetch_view)
+    cluster = ClusterQueries({1: 9091, 2: 9092, 3: 9093}, {}, lambda broker: broker != 3)
+    assert cluster.describe_by_broker("a") == {1: {0: view}, 2: {}}
 
 
 def test_a_level_is_lowered_only_without_a_loss(broker: Any) -> None:

@@ -71,6 +71,14 @@ def test_a_named_fault_is_listed_with_what_can_follow_its_at_sign():
     assert aims[0][-2:] == ["majority,", "all"]
 
 
+def test_a_fault_on_a_named_topic_is_listed_with_the_topic_after_its_at_sign():
+    lines = fencepost("list", "nemeses", "add-partitions").stdout.splitlines()
+    assert [line.split() for line in lines if line.strip().startswith("@")] == [
+        ["@TOPIC"], ["@ROLE", "topic[:TOPIC],", "inputs,", "outputs"]
+    ]  # fmt: skip
+    assert lines[-1].strip() == "only if you name it"
+
+
 def test_every_fault_says_what_it_proves():
     assert not [nemesis.name for nemesis in registry.nemeses().values() if not nemesis.proves]
 

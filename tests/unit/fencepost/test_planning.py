@@ -65,6 +65,41 @@ def test_a_fault_that_is_not_a_default_is_planned_only_if_it_is_named(
     assert {planned.fault for planned in requested.planned_faults} == {"kill-broker"}
 
 
+@pytest.mark.parametrize(
+    ("workload", "fixed"),
+    [
+        ("sales", {"by-region", "totals"}),
+        ("merge", {"bookings", "balances"}),
+        ("cdc", {"users"}),
+        ("txn", {"keys-a", "keys-b"}),
+    ],
+)
+def test_topics_whose_partitions_hold_state_must_not_get_more(workload: str, fixed: set[str]) -> None:
+    pipeline = WORKLOADS[workload]
+    assert set(pipeline.fixed_topics) == fixed
+    for topic in fixed:
+        options = Options(workload=workload, seed=1, nemesis=(f"add-partitions@{topic}",))
+        with pytest.raises(UsageError, match=f"^{topic} must not get partitions, because the stage "):
+            planning.draw_schedule(options, pipeline)
+
+
+def test_all_other_workloads_can_get_partitions_in_each_topic() -> None:
+    others = [name for name, workload in WORKLOADS.items() if not workload.fixed_topics]
+    assert {"shop", "square", "orders", "outbox", "at-least-once"} <= set(others)
+    for name in others:
+        options = Options(workload=name, seed=1, nemesis=("add-partitions",), time_limit_s=20)
+        assert planning.draw_schedule(options, WORKLOADS[name]).planned_faults[0].target.role == "topic"
+
+
+def test_a_partition_that_is_added_has_a_transactional_id_like_those_before_it() -> None:
+    (square,) = WORKLOADS["square"].spec(Options(workload="square")).stages
+    assert square.transactional_id_of("square-1", [("numbers", 0)]) == "numbers-0"
+    assert square.transactional_id_of("square-1", [("numbers", 17)]) == "numbers-17"
+    assert square.transactional_id_of("square-1", [("squares", 0)]) is None
+    shop = WORKLOADS["shop"].spec(Options()).stages[0]
+    assert shop.transactional_id_of("shop-1", [("purchases", 17)]) == "shop-1"
+
+
 def test_only_a_run_with_free_stages_promises_the_clients_history(tmp_path: Path) -> None:
     for name, promised in (("txn", True), ("shop", False)):
         options = Options(workload=name, seed=1)

@@ -145,6 +145,17 @@ def test_a_cluster_operation_is_an_entry_and_its_stored_form_is_read_again(tmp_p
         assert planned(tmp_path, text, **options) == stored
 
 
+def test_partitions_of_one_topic_can_be_added_twice(tmp_path: Path) -> None:
+    text = entry("add-partitions@invoices", 5) + entry(
+        "add-partitions", 25, 'target = "topic:invoices"\nmore = 12'
+    )
+    first, second = planned(tmp_path, text)
+    assert first.target == second.target == Target("topic", "invoices")
+    assert first.parameters["more"] in (1, 2, 3) and second.parameters["more"] == 12
+    stored = StoredPlan(Options(), schedule=[first.as_table(), second.as_table()]).text()
+    assert planned(tmp_path, stored, seed=99) == [first, second]
+
+
 def test_an_upgrade_is_planned_only_on_a_way_that_kafka_permits(tmp_path: Path) -> None:
     text = entry("rolling-upgrade", 5, 'target = "versions:4.3.1,4.2.1"')
     with pytest.raises(UsageError, match=r'there is no target versions "4\.3\.1,4\.2\.1"'):
@@ -294,6 +305,19 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "a negative delay": (entry("slow-fsync", 5, "delay_s = -5"), "1: delay_s is -5: write a number from 0.01 to 60"),
     "a jump of three hundred years": (
         entry("jump-broker-clock", 5, "ahead_s = 1e10"), "1: ahead_s is 10000000000.0: write a number from -3."),
+    "more partitions than a topic may get": (
+        entry("add-partitions", 5, "more = 101"), "1: more is 101: write a whole number from 1 to 100"),
+    "no more partitions": (
+        entry("add-partitions", 5, "more = 0"), "1: more is 0: write a whole number from 1 to 100"),
+    "a number of partitions that is true": (
+        entry("add-partitions", 5, "more = true"), "1: more is True: write a whole number from 1 to 100"),
+    "half a partition": (entry("add-partitions", 5, "more = 1.5"), "1: more is 1.5: write a whole number"),
+    "partitions of an unknown topic": (
+        entry("add-partitions", 5, 'target = "topic:invoces"'), 'no topic "invoces"; did you mean "invoices"?'),
+    "partitions of an internal topic": (
+        entry("add-partitions", 5, 'target = "topic:__consumer_offsets"'),
+        "1: __consumer_offsets is an internal topic of Kafka",
+    ),
     "the same topic twice": (
         entry("roll-segments", 5, 'target = "topic:invoices"') + entry("roll-segments", 9, 'target = "topic:invoices"'),
         "because both act on topic:invoices",

@@ -37,6 +37,7 @@ TARGETS = FaultTargets(
     groups={"shop": "g1", "payments": "g2", "own": "g3"},
     transactional_ids={"shop": ("shop-1", "shop-2"), "payments": ("payments-1",)},
     writes={"shop": ("out",), "payments": ("paid",)},
+    reads={"shop": ("in",), "payments": ("out",)},
     endpoints=("w0", "w1", "w2"),
     services=("postgres",),
 )
@@ -265,6 +266,7 @@ def test_a_fault_without_a_target_is_left_out_or_refused_if_named() -> None:
         "rolling-upgrade": "needs an older version at the start, such as --kafka 4.3.1",
         "change-transaction-version": "needs a pipeline with a transactional id",
         "roll-segments": "needs a topic",
+        "add-partitions": "needs a topic that a stage reads and that may get partitions",
         **dict.fromkeys(CLOCKS_AND_DISKS, "needs a topic"),
         "lose-unsynced-writes": "needs 3 brokers or more",
         "jump-worker-clock": "needs a stage whose workers write a topic",

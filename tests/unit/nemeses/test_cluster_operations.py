@@ -1,5 +1,6 @@
 """Cluster operations as faults: they act and are healed, they say that they did not act, and bad input is refused."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ OPERATIONS = (
     "rolling-upgrade",
     "change-transaction-version",
     "roll-segments",
+    "add-partitions",
 )
 NEWEST, NEWER, *_, OLDEST = versions()
 
@@ -172,7 +174,7 @@ def test_partitions_move_to_other_brokers_and_back() -> None:
     assert cluster.leader_of("in/0") == cluster.leader_of("in/1") == 1
 
 
-@pytest.mark.parametrize("fault", ["reassign-partitions", "roll-segments"])
+@pytest.mark.parametrize("fault", ["reassign-partitions", "roll-segments", "add-partitions"])
 def test_a_topic_that_does_not_exist_is_no_target(fault: str) -> None:
     with pytest.raises(TargetMissing, match="there is no topic out"):
         act(started(), fault, "topic:out")
@@ -300,6 +302,75 @@ def test_a_topic_without_new_segments_was_not_rolled() -> None:
     assert not effect.acted and "a new segment of in" in effect.unmet_goals["rolled"]
 
 
+def add(cluster: FakeCluster, more: int = 2, topics: tuple[str, ...] = ("in",)) -> InjectedFault:
+    """Add partitions to the topic `in`, 12.3 s after the run began."""
+    planned = PlannedFault("add-partitions", Target("topic", "in"), 0.0, 0.05, {"more": more})
+    zero_ns = time.monotonic_ns() - int(12.3e9)
+    context = fault_context(cluster, time_scale=0.001, topics=topics, zero_ns=zero_ns)
+    with NEMESES["add-partitions"].inject(context, planned) as effect:
+        pass
+    return effect
+
+
+def test_partitions_are_added_and_stay() -> None:
+    cluster = started()
+    effect = add(cluster)
+    assert len(cluster.describe("in")) == 4
+    assert effect.acted and effect.proof[0] == "in had 2 partitions, and has 4 since 12.3 s"
+    assert "each of the brokers 1, 2 and 3 knew all of them, each with a leader" in effect.proof[1]
+    assert effect.details == {"topic": "in", "partitions_before": "2", "partitions_after": "4"}
+    assert effect.describe("got more partitions") == "topic in got more partitions"
+
+
+def test_a_second_fault_adds_partitions_to_those_of_the_first() -> None:
+    cluster = started()
+    add(cluster)
+    assert add(cluster, 1).details["partitions_before"] == "4" and len(cluster.describe("in")) == 5
+
+
+def test_on_a_shared_cluster_the_topic_has_the_tag_of_the_run() -> None:
+    cluster = FakeCluster()
+    cluster.create_topics([TopicSpec("fencepost-1-new-in", 2), TopicSpec("fencepost-1-in", 2)], 1.0)
+    effect = add(cluster, topics=("fencepost-1-new-in", "fencepost-1-in"))
+    assert effect.details["topic"] == "fencepost-1-in" and len(cluster.describe("fencepost-1-in")) == 4
+    assert len(cluster.describe("fencepost-1-new-in")) == 2
+
+
+def test_a_broker_that_is_down_need_not_know_the_new_partitions() -> None:
+    cluster = started()
+    cluster.brokers[1].kill()
+    assert "each of the brokers 1 and 3 knew" in add(cluster).proof[1]
+
+
+@pytest.mark.parametrize("leader", [-1, None])
+def test_partitions_that_a_broker_does_not_know_with_a_leader_were_not_added(
+    leader: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = started()
+    known = {number: PartitionView(1, (1, 2), (1, 2), "in") for number in range(4)}
+    behind = {n: view for n, view in known.items() if n < 3}
+    if leader is not None:
+        behind[3] = replace(known[3], leader=leader)
+    monkeypatch.setattr(cluster, "describe_by_broker", lambda topic: {1: known, 2: behind})
+    effect = add(cluster)
+    assert not effect.acted and "partitions_after" not in effect.details
+    assert effect.unmet_goals["partitions-added"].endswith("last seen: broker 1: 4, broker 2: 3")
+
+
+def test_partitions_are_not_added_if_no_broker_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = started()
+    monkeypatch.setattr(cluster, "describe_by_broker", lambda topic: {})
+    assert not add(cluster).acted
+
+
+def test_partitions_that_the_controller_does_not_add_are_a_goal_that_was_not_reached() -> None:
+    effect = add(started(moves=False))
+    assert (
+        not effect.acted
+        and "every broker to know 4 partitions of in" in effect.unmet_goals["partitions-added"]
+    )
+
+
 OWN_TOPICS = {"topic:in", "topic:out", "topic:paid"}
 TOPICS = OWN_TOPICS | {"topic:__consumer_offsets", "topic:__transaction_state"}
 PATHS = {
@@ -320,12 +391,28 @@ PATHS = {
         ("reassign-partitions@topic:__transaction_state", {"topic:__transaction_state"}),
         ("roll-segments", TOPICS),
         ("roll-segments@topic:out", {"topic:out"}),
+        ("add-partitions", {"topic:in"}),  # only the feeder writes it
+        ("add-partitions@inputs", {"topic:in", "topic:out"}),
+        ("add-partitions@outputs", {"topic:out", "topic:paid"}),
+        ("add-partitions@paid", {"topic:paid"}),
+        ("add-partitions@topic:paid", {"topic:paid"}),
+        ("add-partitions@topic", OWN_TOPICS),
         ("change-transaction-version", {"feature:transaction.version=0", "feature:transaction.version=1"}),
         *((name, {path}) for name, path in PATHS.items()),
     ],
 )
 def test_the_target_is_drawn_from_the_seed(name: str, targets: set[str]) -> None:
     assert drawn_targets(name, replace(TARGETS, kafka=NEWER)) == targets
+
+
+def test_a_topic_that_must_not_get_partitions_is_not_drawn() -> None:
+    assert drawn_targets("add-partitions", replace(TARGETS, fixed_topics={"in": "X"})) == {"topic:out"}
+
+
+def test_the_schedule_says_how_many_partitions_are_added() -> None:
+    nemeses = [NEMESES["add-partitions"]]
+    schedules = [draw(nemeses, TARGETS, 20, Random(seed), chosen_by_user=True) for seed in range(30)]
+    assert {schedule.planned_faults[0].parameters["more"] for schedule in schedules} == {1, 2, 3}
 
 
 def test_every_broker_is_in_the_order_of_a_rolling_restart() -> None:
@@ -360,6 +447,36 @@ def test_from_an_old_transaction_version_the_change_leads_to_epochs_for_each_tra
         ("rolling-restart", {"brokers": (1, 2)}, "needs 3 brokers or more"),
         ("roll-segments", {"abilities": frozenset()}, "(--cluster local or docker)"),
         ("rolling-upgrade", {"abilities": frozenset()}, "(--cluster local)"),
+        (
+            "add-partitions",
+            {"abilities": frozenset()},
+            "add partitions to topics (--cluster local or docker or external --set permits=topics)",
+        ),
+        ("add-partitions@inn", {}, 'there is no topic "inn"; did you mean "in"?'),
+        ("add-partitions@topic:x", {}, 'there is no topic "x"; there is in, out, paid'),
+        ("add-partitions@after-send", {}, 'there is no topic "after-send"'),
+        ("add-partitions@__consumer_offsets", {}, "__consumer_offsets is an internal topic of Kafka"),
+        ("add-partitions@__cluster_metadata", {}, "must not change: name one of in, out, paid"),
+        (
+            "add-partitions@rows",
+            {"tables": ("rows",)},
+            "rows is a table of a database, and has no partitions",
+        ),
+        (
+            "add-partitions@in",
+            {"fixed_topics": {"in": "X"}},
+            "in must not get partitions, because X: name one of out, paid",
+        ),
+        (
+            "add-partitions",
+            {"fixed_topics": {"in": "X", "out": "Y"}},
+            "needs a topic that a stage reads and that may get partitions: in must not get any, because X",
+        ),
+        (
+            "add-partitions",
+            {"reads": {}},
+            "needs a topic that a stage reads and that may get partitions: choose",
+        ),
     ],
 )
 def test_an_operation_that_is_not_possible_is_refused(
@@ -376,6 +493,8 @@ def test_an_operation_that_is_not_possible_is_refused(
         ("move-leader@follower", 'no step or role "follower"'),
         ("rolling-upgrade@4.9.9", 'no step or role "4.9.9"'),
         ("rolling-upgrade@all:4.4.0", "write rolling-upgrade@all, not"),
+        ("add-partitions@inputs:in", "write add-partitions@inputs, not"),
+        ("add-partitions@", "has nothing after the @: write add-partitions@TOPIC, or add-partitions alone"),
     ],
 )
 def test_an_unknown_role_of_an_operation_is_refused(name: str, message: str) -> None:

@@ -88,6 +88,7 @@ AIMED = {
         "change-transaction-version", Target("feature", "transaction.version=1"), 0.0, 0.05
     ),
     "roll-segments": PlannedFault("roll-segments", Target("topic", "in"), 0.0, 0.05),
+    "add-partitions": PlannedFault("add-partitions", Target("topic", "in"), 0.0, 0.05, {"more": 2}),
     "jump-broker-clock": PlannedFault(
         "jump-broker-clock", Target("leader", "in/0"), 0.0, 0.05, {"ahead_s": -3600.0}
     ),
