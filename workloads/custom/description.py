@@ -69,7 +69,11 @@ class CustomStage:
     transactions: bool = True  # whether it uses transactions, if the pipeline promises exactly-once
     transaction_timeout_s: float = 60.0
     ordered: bool = False
-    idle_s: float = 15.0  # a stage without a group is done when it has written nothing for this time
+    idle_s: float = (
+        15.0  # at the end, a stage without a group is done when it has written nothing for this time
+    )
+    # How long a fault on an instance waits until the stage writes again; None: 20 s, and nothing is reserved for it
+    works_within_s: float | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
     kind: str = SERVICE  # SERVICE or JOB

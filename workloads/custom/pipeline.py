@@ -133,6 +133,7 @@ class CustomPipeline:
             group=stage.group,
             ordered=stage.ordered,
             idle_s=stage.idle_s,
+            works_within_s=stage.works_within_s,
             writes=stage.writes,
             journaled=False,
             workers=workers,

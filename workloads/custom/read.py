@@ -128,6 +128,7 @@ def _stage(file: Path, n: int, row: Any) -> CustomStage:
         transaction_timeout_s=table.number("transaction_timeout_s", 1, 900, 60.0),
         ordered=table.boolean("ordered", False),
         idle_s=table.number("idle_s", 1, 300, 15.0),
+        works_within_s=table.number("works_within_s", 1, 600, 0.0) or None,
         env=env,
         cwd=table.text("cwd"),
         kind=table.text("kind") or SERVICE,
@@ -154,6 +155,12 @@ def _require_possible_kind(table: TomlTable, stage: CustomStage) -> None:
             f"is {stage.every_s:g}, so the stage may write nothing for longer than idle_s ({stage.idle_s:g} s) between "
             "two starts, and would be stopped before its end: write a longer idle_s",
             "every_s",
+        )
+    if stage.works_within_s is not None and stage.works_within_s < stage.every_s:
+        raise table.error(
+            f"is {stage.works_within_s:g}, and the stage may be started again only after every_s "
+            f"({stage.every_s:g} s): write a longer works_within_s, or remove it",
+            "works_within_s",
         )
 
 

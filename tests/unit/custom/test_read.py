@@ -231,6 +231,14 @@ MISTAKES = {
         'command', 'kind = "job"\nevery_s = 15\ncommand',
         "[[stage]] bill every_s is 15, so the stage may write nothing for longer than idle_s (15 s) between two starts",
     ),
+    "a wait that is shorter than the period": (
+        'command', 'kind = "job"\nevery_s = 14\nworks_within_s = 9\ncommand',
+        "[[stage]] bill works_within_s is 9, and the stage may be started again only after every_s (14 s): write a longer",
+    ),
+    "a wait that is too long": (
+        'command', 'works_within_s = 601\ncommand',
+        "[[stage]] bill works_within_s must be a number from 1 to 600, not 601",
+    ),
     "transactions that are a text": (
         '["true"]',
         '["true"]\ntransactions = "no"',
