@@ -111,6 +111,7 @@ class StageSpec:
     idle_s: float = (
         15.0  # without group and journals: at the end it has finished after writing nothing for so long
     )
+    progress: bool = False  # its [stage.progress] prints which of its inputs are processed
     # How long a fault on an instance waits until the stage writes again. The schedule reserves this time for each such
     # fault. None: `WORKING_TIMEOUT_S`, and the schedule reserves nothing.
     works_within_s: float | None = None

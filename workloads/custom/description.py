@@ -54,6 +54,23 @@ class ExpectedOutputs:
 
 
 @dataclass(frozen=True)
+class ProgressSource:
+    """A command or a query that prints which inputs of a stage are processed: exactly one of both."""
+
+    command: tuple[str, ...] = ()
+    sql: str | None = None
+    database: str | None = (
+        None  # for `sql`: the URL of a PostgreSQL database, or the file of a SQLite database
+    )
+    within_s: float = 10.0  # how long each call may take
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All texts that may have placeholders."""
+        return (*self.command, self.sql or "", self.database or "")
+
+
+@dataclass(frozen=True)
 class CustomStage:
     """A program and its instances."""
 
@@ -79,6 +96,7 @@ class CustomStage:
     kind: str = SERVICE  # SERVICE or JOB
     every_s: float | None = None  # of a job: from one start of an instance to the next; None: one start
     rules: ProgramRules = field(default_factory=ProgramRules)
+    progress: ProgressSource | None = None
 
 
 @dataclass(frozen=True)
