@@ -29,7 +29,9 @@ class Stage:
     every_s: float | None = None
     idle_s: float = 15.0
     works_within_s: float | None = None
-    progress: Mapping[str, Any] | None = None  # {"command": [...]}: it prints what is processed, without a group
+    progress: Mapping[str, Any] | None = (
+        None  # {"command": [...]}: it prints what is processed, without a group
+    )
     ready: str | None = None
     ready_within_s: float = 60.0
     stop: str = "SIGTERM"
