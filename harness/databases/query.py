@@ -7,8 +7,11 @@ A process of its own can be killed if the database does not answer.
 import os
 import sqlite3
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
+
+from harness.databases.interface import DatabaseError
 
 QUERY = "harness.databases.query"
 """This module."""
@@ -22,20 +25,25 @@ def is_server(database: str) -> bool:
     return database.startswith(SERVER)
 
 
-def rows(database: str, sql: str, within_s: float) -> Iterable[Sequence[object]]:
-    """Yield the rows of a query, which must not change anything. Raises the errors of the database's driver."""
+def rows(database: str, sql: str, within_s: float) -> Iterator[Sequence[object]]:
+    """Yield the rows of a query, which must not change anything. Raises `DatabaseError`."""
     if is_server(database):
         import psycopg
 
-        with psycopg.connect(database, connect_timeout=max(1, round(within_s))) as server:
-            server.read_only = True
-            yield from server.execute(sql.encode())
+        try:
+            with psycopg.connect(database, connect_timeout=max(1, round(within_s))) as server:
+                server.read_only = True
+                yield from server.execute(sql.encode())
+        except psycopg.Error as error:
+            raise DatabaseError(f"{type(error).__name__}: {error}") from error
         return
-    connection = sqlite3.connect(f"{Path(database).as_uri()}?mode=ro", uri=True, timeout=within_s)
     try:
-        yield from connection.execute(sql)
-    finally:
-        connection.close()
+        with closing(
+            sqlite3.connect(f"{Path(database).as_uri()}?mode=ro", uri=True, timeout=within_s)
+        ) as connection:
+            yield from connection.execute(sql)
+    except sqlite3.Error as error:
+        raise DatabaseError(f"{type(error).__name__}: {error}") from error
 
 
 def main(argv: Sequence[str]) -> int:
@@ -43,8 +51,8 @@ def main(argv: Sequence[str]) -> int:
     try:
         for row in rows(os.environ[DATABASE], os.environ[SQL], float(argv[0])):
             sys.stdout.write(" ".join("NULL" if value is None else str(value) for value in row) + "\n")
-    except Exception as error:  # noqa: BLE001  drivers have no common base class, and the caller shows the message
-        sys.stderr.write(f"{type(error).__name__}: {' '.join(str(error).split())}\n")
+    except DatabaseError as error:
+        sys.stderr.write(f"{' '.join(str(error).split())}\n")
         return 1
     return 0
 

@@ -153,7 +153,7 @@ def _require_possible_kind(table: TomlTable, stage: CustomStage) -> None:
         raise table.error(
             f'is for stages that end by themselves: add kind = "{JOB}", or remove it', "every_s"
         )
-    if stage.group is None and stage.every_s >= stage.idle_s:
+    if stage.group is None and stage.progress is None and stage.every_s >= stage.idle_s:
         raise table.error(
             f"is {stage.every_s:g}, so the stage may write nothing for longer than idle_s ({stage.idle_s:g} s) between "
             "two starts, and would be stopped before its end: write a longer idle_s",

@@ -117,6 +117,12 @@ def test_the_progress_of_a_stage_is_a_command_or_a_query(tmp_path: Path) -> None
         assert stage.progress == progress
 
 
+def test_a_job_that_prints_its_progress_may_write_seldom(tmp_path: Path) -> None:
+    text = MINIMAL.replace("command", 'kind = "job"\nevery_s = 60\ncommand')
+    text = text.replace("[inputs", '[stage.progress]\ncommand = ["x"]\n[inputs')
+    assert read_pipeline(tmp_path, text).stages[0].every_s == 60
+
+
 def test_a_minimal_file_promises_exactly_once_and_expects_no_outputs(tmp_path: Path) -> None:
     description = read_pipeline(tmp_path, MINIMAL)
     assert (description.guarantee, description.expect, description.topics) == (
