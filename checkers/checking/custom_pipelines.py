@@ -26,8 +26,9 @@ BY_MARKERS = "transactions by their markers"
 
 
 NOT_TAKEN = (
-    "write a longer idle_s in its [[stage]], or let [stage.progress] print what it has processed, so that the run "
-    "waits for it; if it has a group, write the `group`; then look for errors in its log, in workers/ of the run"
+    "look for errors in its log, in workers/ of the run; if it was still working, write a longer idle_s in its "
+    "[[stage]], or let [stage.progress] print what it has processed, so that the run waits for it; if it has a group, "
+    "write the `group`"
 )
 NO_OUTPUTS = (
     "let `outputs` or `fold` in [expect] return the outputs that the inputs of this stage must lead to"

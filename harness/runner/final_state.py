@@ -89,7 +89,7 @@ def quiesce(
         attempt(
             ReasonCode.TRANSACTION_OPEN,
             "a transaction remained open",
-            partial(_await_no_transaction, ends, pipeline, timeouts),
+            partial(_await_no_transaction, ends, pipeline, timeouts, run_log),
         )
         for stage in pipeline.stages:
             attempt(
@@ -238,7 +238,9 @@ def _require_drained(ends: EndMarkers, stage: StageSpec, timeouts: DrainTimeouts
         )
 
 
-def _await_no_transaction(ends: EndMarkers, pipeline: PipelineSpec, timeouts: DrainTimeouts) -> None:
+def _await_no_transaction(
+    ends: EndMarkers, pipeline: PipelineSpec, timeouts: DrainTimeouts, run_log: RunLog
+) -> None:
     """Wait until no transaction is open in the pipeline's topics and in the offsets partitions of its groups."""
     topics = sorted(topic.name for topic in pipeline.topics)
     groups = [stage.group for stage in pipeline.stages if stage.group is not None]
@@ -251,7 +253,12 @@ def _await_no_transaction(ends: EndMarkers, pipeline: PipelineSpec, timeouts: Dr
     longest_ms = max((stage.txn_timeout_ms for stage in pipeline.stages), default=0)
     timeout_s = longest_ms / 1000 + timeouts.clean_up_s
     wait_for(
-        closed, "no transaction to be open", timeout_s, every_s=timeouts.every_s, last_seen=lambda: open_at
+        closed,
+        "no transaction to be open",
+        timeout_s,
+        every_s=timeouts.every_s,
+        last_seen=lambda: open_at,
+        report_wait=run_log.progress.say,
     )
 
 
