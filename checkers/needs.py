@@ -1,7 +1,16 @@
 """The needs and premises of checks, and the reason that a verdict gives if one of them is missing."""
 
 from harness.model.vocabulary import Premise
-from harness.results.reasons import NO_AGGREGATE, NO_INPUTS, NO_JOURNALS, NO_ORDER, Reason, ReasonCode
+from harness.results.reasons import (
+    BY_ACLS,
+    NO_AGGREGATE,
+    NO_INPUTS,
+    NO_JOURNALS,
+    NO_ORDER,
+    ON_KAFKA,
+    Reason,
+    ReasonCode,
+)
 
 NEEDS = {
     "journals": NO_JOURNALS,
@@ -45,7 +54,9 @@ TRANSACTION_NEEDS = frozenset({"transactions", "offsets-within"})
 
 
 def refused_log(topic: str, words: str) -> Reason:
-    """Return the reason for a log of an internal topic that the cluster refused to give."""
+    """Return the reason for a log of an internal topic that the cluster did not give. `words`: what it answered."""
+    if not words.startswith(BY_ACLS):  # another user would get the same answer
+        return Reason(ReasonCode.LOG_REFUSED, words, topic, ON_KAFKA)
     remedy = (
         f"allow this user Read and Describe on the topic {topic} "
         f"(kafka-acls.sh --add --allow-principal User:NAME --operation Read --operation Describe --topic {topic})"

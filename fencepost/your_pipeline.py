@@ -28,6 +28,10 @@ class Stage:
     kind: str = "service"
     every_s: float | None = None
     idle_s: float = 15.0
+    works_within_s: float | None = None
+    progress: Mapping[str, Any] | None = (
+        None  # {"command": [...]}: it prints what is processed, without a group
+    )
     ready: str | None = None
     ready_within_s: float = 60.0
     stop: str = "SIGTERM"

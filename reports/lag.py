@@ -17,6 +17,7 @@ from harness.common.errors import UnreadableInput
 from harness.model.pipeline import CONSUMER_OFFSETS
 from harness.model.vocabulary import Fate, OffsetTracking
 from harness.results.lag import EntryCounts, Lag, PartitionLag
+from harness.results.stage_progress import StageProgress
 from harness.results.wording import number, plural, printable
 from reports.run_tables import Row, RunTables
 
@@ -73,6 +74,7 @@ def _ranges(t: RunTables) -> Iterator[_Range]:
     A program without journals may read a topic that its stage does not name, for instance a repartition topic of Kafka
     Streams. Its group has then committed offsets there.
     """
+    printed = t.metadata.stage_progress
     stages = t.table("stages", ["stage", "group", "in_topic", "positions"]).to_pylist()
     partitions = t.table("partitions", ["tp", "topic", "partition", "compacted"]).to_pylist()
     leaders = {row["tp"]: row for row in t.rows("replicas", leader=[True])}
@@ -80,8 +82,13 @@ def _ranges(t: RunTables) -> Iterator[_Range]:
     unread = _why_no_commits(t, offsets_tps, leaders)
     commits = {} if unread else _last_commits(t, {stage["group"] for stage in stages} - {None}, offsets_tps)
     done: set[tuple[str, int]] = set()
+    counted: set[str] = set()
     for stage in stages:
         name, group, topic = stage["stage"], stage["group"], stage["in_topic"]
+        if name in printed and group is None:
+            yield from _of_progress(stage, printed[name], partitions, leaders, is_first=name not in counted)
+            counted.add(name)
+            continue
         if why := _positions_elsewhere(stage):
             yield _Range(PartitionLag(name, None, topic, None, not_known=why))
             continue
@@ -99,6 +106,35 @@ def _ranges(t: RunTables) -> Iterator[_Range]:
             else:
                 of = _Range(row, tp, compacted=partition["compacted"])
                 yield _range(of, commits.get((group, tp), NO_COMMIT), log)
+
+
+def _of_progress(
+    stage: Row,
+    printed: StageProgress,
+    partitions: Sequence[Row],
+    leaders: Mapping[int, Row],
+    is_first: bool,
+) -> Iterator[_Range]:
+    """Yield the rows of an input topic of a stage, by what its [stage.progress] printed at the end of the run.
+
+    A number of processed inputs is about all input topics, so its only row comes with the first of them.
+    """
+    row = PartitionLag(stage["stage"], None, stage["in_topic"], None)
+    if printed.not_known:
+        yield _Range(replace(row, not_known=printable(printed.not_known, 300)))
+    elif printed.processed is not None:
+        if is_first:
+            yield _Range(replace(row, topic="all inputs", entries=EntryCounts(printed.left or 0)))
+    else:
+        for partition in partitions:
+            if partition["topic"] != row.topic:
+                continue
+            log = leaders.get(partition["tp"])
+            own = replace(row, partition=partition["partition"], end=log["log_end"] if log else None)
+            position = printed.by_partition.get((row.topic, partition["partition"]))
+            yield _range(
+                _Range(own, partition["tp"], compacted=partition["compacted"]), _Commit(position), log
+            )
 
 
 def _positions_elsewhere(stage: Row) -> str:

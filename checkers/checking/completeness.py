@@ -24,6 +24,22 @@ from harness.model.vocabulary import Isolation, OffsetTracking, Role
 from harness.results.reasons import NO_OFFSETS_WITHIN, NO_TRANSACTIONS, Reason
 from harness.results.wording import plural
 
+FIXED_PARTITIONS = (
+    "if partitions were added during the run, fix their number (`partitions` in [topics.NAME], or --set partitions=N); "
+    "else repeat the run, and report it if evidence is missing again"
+)
+NOTHING_WRITTEN = (
+    "read the logs of the programs, in workers/ of the run; `--nemesis none` shows whether they work"
+)
+OTHER_GROUP = (
+    "check that `group` in the [[stage]] is the group in which the program commits, and that it commits the offsets of "
+    "inputs without outputs as well"
+)
+STILL_WRITING = (
+    "write a longer idle_s in the [[stage]] that writes there, or let [stage.progress] print its progress"
+)
+"""Remedies of gaps that a second run alone would not close."""
+
 
 def missing_needs(
     facts: EvidenceCounts,
@@ -195,7 +211,9 @@ def _final_reads(facts: EvidenceCounts, missing: MissingEvidence) -> None:
             name = f"final {isolation.value} read of {facts.name(tp)}"
             row = ends.get(tp)
             if row is None:
-                missing.add(name, f"no final reader read {facts.name(tp)} {isolation.value}")
+                missing.add(
+                    name, f"no final reader read {facts.name(tp)} {isolation.value}", remedy=FIXED_PARTITIONS
+                )
             elif row.get("sentinel_offset") is None:
                 missing.add(
                     name,
@@ -268,11 +286,13 @@ def _nothing_done(facts: EvidenceCounts, promises: Promises, missing: MissingEvi
             "nothing read", "the final read-committed readers received no record: nothing was read", "polls"
         )
     if without_journals and not facts.count_any_outputs():
-        missing.add("nothing committed", "no output is visible: nothing was committed")
+        words = "no output is visible: nothing was committed"
+        missing.add("nothing committed", words, remedy=NOTHING_WRITTEN)
     if not without_journals and not numbers["effective_of_stages" if facts.stages else "effective"]:
         missing.add("nothing committed", "no operation is known to have taken effect: nothing was committed")
     if facts.stages and not facts.total("inputs"):
-        missing.add("no inputs", "no input is visible: there was nothing to process")
+        words = "no input is visible: there was nothing to process"
+        missing.add("no inputs", words, remedy="choose a longer `--time-limit` or a higher `--rate`")
     consumed = facts.total("consumed")
     if journaled and not consumed:
         missing.add("nothing consumed", "no worker received any input: nothing was consumed", "polls")
@@ -326,7 +346,8 @@ def _progress(facts: EvidenceCounts, run: StoredRun, promises: Promises, missing
                     "though the stage is recorded as having processed all of its inputs"
                 )
             if words:
-                missing.add(f"progress of {group} in {name}", words)
+                own = stage.get("journaled") is False
+                missing.add(f"progress of {group} in {name}", words, remedy=OTHER_GROUP if own else "")
 
 
 def _contradictions(facts: EvidenceCounts, missing: MissingEvidence) -> None:
@@ -388,11 +409,13 @@ def _logs(facts: EvidenceCounts, run: StoredRun, promises: Promises, missing: Mi
                 "records",
             )
         if row.get("beyond"):
+            end = "the sentinel" if run.journaled else "the stages were taken to have finished"
             missing.add(
                 f"beyond the end of {name}",
                 f"the log of {name} holds {row['beyond']} records at or above offset {row['ru_next']}, where "
-                "the final read-uncommitted reader ended: they were written after the sentinel",
+                f"the final read-uncommitted reader ended: they were written after {end}",
                 "records",
+                remedy="" if run.journaled else STILL_WRITING,
             )
     if acknowledged and facts.logs(TRANSACTIONS_TOPIC) and not facts.numbers["transactions"]:
         missing.add(

@@ -25,6 +25,16 @@ BY_MARKERS = "transactions by their markers"
 """The name in `not_checked` of the transactions whose markers could not be identified."""
 
 
+NOT_TAKEN = (
+    "look for errors in its log, in workers/ of the run; if it was still working, write a longer idle_s in its "
+    "[[stage]], or let [stage.progress] print what it has processed, so that the run waits for it; if it has a group, "
+    "write the `group`"
+)
+NO_OUTPUTS = (
+    "let `outputs` or `fold` in [expect] return the outputs that the inputs of this stage must lead to"
+)
+
+
 def check_custom_pipeline(facts: EvidenceCounts, run: StoredRun, missing: MissingEvidence) -> None:
     """Note what makes a run of a custom pipeline unknown."""
     lost = facts.numbers["spans_here"] - facts.numbers["spans_whole"]
@@ -35,14 +45,14 @@ def check_custom_pipeline(facts: EvidenceCounts, run: StoredRun, missing: Missin
             f"{plural(inputs, 'input')} of stage {stage} led to no output, and it is not known whether the stage has "
             "taken them"
         )
-        missing.add(f"left by {stage}", words)
+        missing.add(f"left by {stage}", words, remedy=NOT_TAKEN)
     has_expectations = run.correlated or (run.blind and not run.without_journals)
     stages = {stage["stage"] for stage in facts.stages if stage.get("journaled") is False}
     stages -= set(run.promises.free_stages if run.promises else ())
     if has_expectations and facts.due:
         for stage in sorted(stages - facts.due):
             words = f"it is not known what the inputs of stage {stage} must lead to"
-            missing.add(f"expected of {stage}", words, "expected")
+            missing.add(f"expected of {stage}", words, "expected", remedy=NO_OUTPUTS)
     if (
         has_expectations
         and stages

@@ -119,7 +119,7 @@ class MissingEvidence:
         self.tables.update(tables)
         self.contradiction = self.contradiction or reason
 
-    def add(self, name: str, sentence: str, *tables: str) -> None:
-        """Note a gap. The first sentence under a name is kept."""
-        self.reasons.setdefault(name, Reason(ReasonCode.INCOMPLETE_EVIDENCE, sentence, name))
+    def add(self, name: str, sentence: str, *tables: str, remedy: str = "") -> None:
+        """Note a gap. The first sentence under a name is kept. An empty `remedy`: the remedy of the reason's code."""
+        self.reasons.setdefault(name, Reason(ReasonCode.INCOMPLETE_EVIDENCE, sentence, name, remedy))
         self.tables.update(tables)

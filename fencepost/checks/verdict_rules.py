@@ -31,6 +31,30 @@ RULE_REMEDY = (
     "a rule is in force before the first worker starts"
 )
 
+FAULT_REMEDIES = (
+    (
+        "was not seen to write",
+        "if the stage needs long to start, write works_within_s in its [[stage]]; its log is in workers/ of the run",
+    ),
+    (
+        "its group did not go on without",
+        "set a shorter session.timeout.ms in the program, for example 6 s, so that its group removes it in time",
+    ),
+    (
+        "did not leave cleanly",
+        "let the program end after its stop signal, or write another `stop` or a longer stop_within_s in its [[stage]]",
+    ),
+    (
+        "did not join",
+        "read its log, in workers/; if it starts slowly, write a longer ready_within_s in its [[stage]]",
+    ),
+    (
+        "transactional id",
+        "name the transactional_id in the [[stage]], or write transactions = false if it has none",
+    ),
+)
+"""A part of the evidence of a fault that did not act, and what the user can do then. The first that fits counts."""
+
 
 @dataclass(frozen=True)
 class CheckedRun:
@@ -82,7 +106,7 @@ def fault_did_not_act(run: CheckedRun) -> Iterator[Reason]:
     for fault in run.faults:
         if not fault.acted:
             text = f"{fault.fault} did not act: {fault.evidence}"
-            remedy = RULE_REMEDY if fault.fault == "rule" else ""
+            remedy = RULE_REMEDY if fault.fault == "rule" else _remedy_for(fault.evidence)
             yield Reason(ReasonCode.FAULT_DID_NOT_ACT, text, fault.fault, remedy)
 
 
@@ -159,10 +183,17 @@ def goal_was_not_met(run: CheckedRun) -> Iterator[Reason]:
     A goal is left out if a fault did not act for the same reason: `fault_did_not_act` gives it already.
     """
     said = {fault.evidence for fault in run.faults if not fault.acted}
+    remedies = {goal.name: goal.remedy for goal in run.plan.pipeline.goals}
     for goal, why in unmet_goals(run).items():
         if why in said:
             continue
-        yield Reason(ReasonCode.GOAL_NOT_MET, f"{goal} was not exercised: {why}", goal)
+        remedy = remedies.get(goal) or _remedy_for(why)
+        yield Reason(ReasonCode.GOAL_NOT_MET, f"{goal} was not exercised: {why}", goal, remedy)
+
+
+def _remedy_for(evidence: str) -> str:
+    """Return what the user can do about this evidence of a fault. Empty: the remedy of the reason's code."""
+    return next((remedy for words, remedy in FAULT_REMEDIES if words in evidence), "")
 
 
 RULES: tuple[Callable[[CheckedRun], Iterator[Reason]], ...] = (

@@ -22,9 +22,10 @@ from fencepost.runs.planning import (
     witness_of,
 )
 from fencepost.runs.preparing import end_leftovers, planned_mb, prepare_cluster
+from fencepost.runs.programs import progress_commands
 from fencepost.runs.protocol_rules import decoded_links, require_known_messages
 from fencepost.runs.run_spark import RunSpark
-from harness.cluster import ClusterSpec
+from harness.cluster import Cluster, ClusterSpec
 from harness.cluster.kinds.kind import ClusterParts
 from harness.cluster.kinds.registry import CLUSTERS, kafka_version_of, with_broker_count
 from harness.common.errors import FencepostError
@@ -50,6 +51,7 @@ from harness.runner.progress import Progress
 from harness.runner.run import EarlyStart, RunPlan, RunResources, perform
 from harness.runner.run_log import RunLog
 from harness.runner.schedule import Schedule
+from harness.runner.stage_progress import ProgressCommands
 from harness.runner.tabulate import PartitionEnds, count_rows, tabulate, unexpected_errors
 from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
@@ -208,7 +210,7 @@ def perform_run(
             ends = (
                 SentinelEndMarkers(cluster, backlog)
                 if run_plan.pipeline.journaled
-                else OffsetEndMarkers(cluster)
+                else _offset_end_markers(options, workload, run_plan, cluster, supervisor)
             )
             running = RunResources(cluster, supervisor, interrupt, ends, services, backlog)
             early_start = EarlyStart(
@@ -225,6 +227,14 @@ def perform_run(
     _tabulate(folder, plan, run_log, final_state)
     run_metadata().save(folder / "metadata.json")
     return FinishedRun(folder, plan, run_log, run_metadata)
+
+
+def _offset_end_markers(
+    options: Options, workload: "AnyPipeline", run_plan: RunPlan, cluster: Cluster, supervisor: Supervisor
+) -> OffsetEndMarkers:
+    commands = progress_commands(options, workload, run_plan.programs)
+    ask = ProgressCommands(commands, supervisor, cluster.bootstrap, run_plan.folder / "workers")
+    return OffsetEndMarkers(cluster, ask, {name: command.words for name, command in commands.items()})
 
 
 def _start_databases(

@@ -189,6 +189,7 @@ def _targets(options: Options, workload: AnyPipeline, spec: PipelineSpec) -> Fau
         services=tuple(kind for kind in spec.database_kinds if DATABASES[kind].has_server),
         replicas={topic.name: topic.replication for topic in spec.topics},
         kafka=options.kafka,
+        reserved_s={stage.name: stage.reserved_s for stage in spec.stages if not stage.journaled},
         transaction_version=kafka_version(options.kafka).transaction_level(options.transaction_version),
     )
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from fencepost.runs.shapes import empty_share, txn_timeout_ms
 from harness.cluster.kinds.registry import clients_are_proxied
 from harness.databases.registry import DATABASES
 from harness.model.pipeline import PipelineSpec
-from harness.processes.program import Program
+from harness.processes.program import Program, ProgressCommand
 from harness.processes.specs import (
     ClientSpec,
     ConnectionSpec,
@@ -63,6 +64,21 @@ def programs_of(
         prepared.client.environment() if prepared and prepared.client else {},
     )
     return {stage.name: program for stage in spec.stages}, program
+
+
+def progress_commands(
+    options: Options, pipeline: Workload | CustomPipeline, programs: Mapping[str, Program]
+) -> Mapping[str, ProgressCommand]:
+    """By stage: the command of its `[stage.progress]`. It connects to the brokers themselves, and not to a proxy."""
+    if not isinstance(pipeline, CustomPipeline):
+        return {}
+    config = _connection(options).client_config
+    direct = {"client_config": "" if config is None else str(config)}
+    return {
+        name: replace(program, placeholders={**program.placeholders, **direct}).progress_command()
+        for name, program in programs.items()
+        if isinstance(program, ExternalProgram) and program.stage.progress is not None
+    }
 
 
 def _run_spec(options: Options, spec: PipelineSpec, pipeline: WorkloadSpec | CustomPipelineSpec) -> RunSpec:

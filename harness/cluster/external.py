@@ -22,7 +22,7 @@ from harness.cluster.connecting import (
     reach_brokers,
     retry_unless_forbidden,
 )
-from harness.cluster.forbidden import ALTER, Forbidden
+from harness.cluster.forbidden import ALTER, Forbidden, explain_hidden
 from harness.cluster.questions import ClusterQueries, retry
 from harness.common.errors import EnvironmentFailure, FaultFailed
 from harness.model.pipeline import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition, TopicSpec
@@ -155,7 +155,7 @@ class ExternalCluster(ClusterQueries):
         view = self._view(INTERNAL)
         for topic in INTERNAL:
             if topic not in view.topics:
-                self._unreadable[topic] = f"the cluster's ACLs do not allow this user to see {topic}"
+                self._unreadable[topic] = explain_hidden(topic, view.topic_errors.get(topic))
         for partition, (_, _, high) in self.log_offsets([t for t in INTERNAL if t in view.topics]).items():
             self._internal_starts[partition] = high
 
@@ -244,6 +244,14 @@ class ExternalCluster(ClusterQueries):
             return self._ask_any(lambda broker: admin.find_coordinator(broker, key, kind))
         except WireError:
             return NO_BROKER
+
+    def _why_no_coordinator(self, group: str) -> str:
+        """Say what a broker answered to a FindCoordinator request."""
+        try:
+            coordinator = self._ask_any(lambda broker: admin.find_coordinator(broker, group, admin.GROUP))
+        except WireError as error:
+            return str(error)
+        return f"a FindCoordinator request was answered with broker {coordinator}"
 
     def _delete_group(self, group: str) -> None:
         coordinator = self.group_coordinator(group)

@@ -2,7 +2,9 @@
 
 from harness.cluster.admin import RequestRefused
 from harness.common.errors import EnvironmentFailure
+from harness.results.reasons import BY_ACLS
 
+_NO_TOPIC = 3
 _TOPIC, _GROUP, _CLUSTER, _ID = 29, 30, 31, 53
 _POLICY, _REPLICATION, _NO_DELETION = 44, 38, 73
 _RIGHTS = {
@@ -19,6 +21,19 @@ class Forbidden(EnvironmentFailure):
     """The cluster forbids something that a run needs. A retry would not help."""
 
 
+def explain_hidden(topic: str, code: int | None) -> str:
+    """Say what was asked and what was answered, if the metadata of a cluster does not describe an internal topic.
+
+    `code` is the error code of the topic; None: the answer did not mention the topic.
+    """
+    asked = f"a Metadata request for {topic} was answered"
+    if code == _TOPIC:
+        return f"{BY_ACLS} this user to see {topic} ({asked} with error {code}, TOPIC_AUTHORIZATION_FAILED)"
+    if code == _NO_TOPIC:
+        return f"{asked} with error {code}, UNKNOWN_TOPIC_OR_PARTITION: the cluster shows no such topic"
+    return f"{asked} {'without this topic' if code is None else f'with error {code}'}"
+
+
 def explain_refusal(error: RequestRefused, operation: str, name: str, prefix: str) -> Forbidden | None:
     """Return an error that explains a refusal to the user. None if the refusal may be temporary.
 
@@ -30,7 +45,7 @@ def explain_refusal(error: RequestRefused, operation: str, name: str, prefix: st
         rights = dict.fromkeys((*_RIGHTS[kind], *([operation] if operation == ALTER else [])))
         operations = " ".join(f"--operation {right}" for right in rights)
         return Forbidden(
-            f"the cluster's ACLs do not allow this user {operation} of {name} ({error}); allow it with kafka-acls.sh "
+            f"{BY_ACLS} this user {operation} of {name} ({error}); allow it with kafka-acls.sh "
             f"--add --allow-principal User:NAME {operations} --{kind} {prefix}- --resource-pattern-type prefixed"
         )
     if error.code in (_POLICY, _REPLICATION):

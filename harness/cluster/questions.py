@@ -146,10 +146,17 @@ class ClusterQueries:
         def offsets() -> dict[tuple[str, int], int]:
             coordinator = self.group_coordinator(group)
             if coordinator == NO_BROKER:
-                raise WireError(f"the group {group} has no coordinator")
+                raise WireError(f"the group {group} has no coordinator: {self._why_no_coordinator(group)}")
             return admin.committed_offsets(self._brokers[coordinator], group)
 
-        return retry(offsets, f"the offsets of {group}")
+        return retry(offsets, f"the committed offsets of {group}")
+
+    def _why_no_coordinator(self, group: str) -> str:
+        """Say what the cluster answered when it was asked for the coordinator of a group."""
+        partitions = self.describe(CONSUMER_OFFSETS)
+        if not partitions:
+            return f"the brokers' metadata has no topic {CONSUMER_OFFSETS}"
+        return f"{CONSUMER_OFFSETS}/{partition_for(group, len(partitions))} has no leader"
 
     def topics(self) -> tuple[str, ...]:
         """Return the names of all topics except Kafka's internal ones."""

@@ -57,22 +57,30 @@ def wait_while_progressing(
     *,
     every_s: float = 0.2,
     last_seen: Callable[[], object] | None = None,
+    report_wait: Callable[[str], None] | None = None,
 ) -> T:
     """Wait as `wait_for` does, but start the time-out again whenever `progress` returns another value.
 
     Use it for work whose duration is not known. It raises `WaitTimeout` after `patience_s` without progress.
+    `report_wait` is called once for each quarter of this time without progress, and says how long the wait goes on.
     """
     deadline_s = time.monotonic() + patience_s
     last_progress = progress()
+    reports = 0
     while True:
         result = probe()
         if result:
             return result
         current_progress = progress()
         if current_progress != last_progress:
-            last_progress, deadline_s = current_progress, time.monotonic() + patience_s
+            last_progress, deadline_s, reports = current_progress, time.monotonic() + patience_s, 0
         elif time.monotonic() >= deadline_s:
             raise WaitTimeout(
                 f"{description}, without any progress", patience_s, last_seen() if last_seen else result
             )
+        left_s = deadline_s - time.monotonic()
+        if report_wait and patience_s - left_s >= (reports + 1) * REPORT_AFTER * patience_s:
+            reports += 1
+            state = in_words(last_seen() if last_seen else result)
+            report_wait(f"waiting {left_s:.0f} s more at most for {description}: {state}")
         time.sleep(every_s)

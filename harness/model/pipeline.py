@@ -20,6 +20,8 @@ CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 
 TopicPartition = tuple[str, int]
+WORKING_TIMEOUT_S = 20.0
+"""How long a fault on an instance waits until its stage writes, if `StageSpec.works_within_s` is not set."""
 SERVICE, JOB = "service", "job"
 """The kinds of stages of a custom pipeline."""
 
@@ -107,7 +109,13 @@ class StageSpec:
     zombie_steps: tuple[str, ...] = ()  # the steps at which pausing a worker leaves a zombie
     positions: str | None = None  # `OffsetTracking`; None: GROUP if it has a group, else ELSEWHERE
     guarantee: str | None = None  # for each of its inputs; None: the guarantee of the pipeline
-    idle_s: float = 15.0  # without group and journals: it has finished after writing nothing for so long
+    idle_s: float = (
+        15.0  # without group and journals: at the end it has finished after writing nothing for so long
+    )
+    progress: bool = False  # its [stage.progress] prints which of its inputs are processed
+    # How long a fault on an instance waits until the stage writes again. The schedule reserves this time for each such
+    # fault. None: `WORKING_TIMEOUT_S`, and the schedule reserves nothing.
+    works_within_s: float | None = None
     transforms: bool = True  # its outputs come from its inputs; False: it sends and polls independently
     kind: str | None = None  # JOB; None: its instances run until they are stopped
     every_s: float | None = (
@@ -118,6 +126,17 @@ class StageSpec:
     def is_job(self) -> bool:
         """Return whether its instances end by themselves, with status 0, when they find no more inputs."""
         return self.kind == JOB
+
+    @property
+    def working_timeout_s(self) -> float:
+        """How long a fault on an instance waits until the stage writes. An instance of a job may start so late."""
+        return max(self.works_within_s or WORKING_TIMEOUT_S, self.every_s or 0.0)
+
+    @property
+    def reserved_s(self) -> float:
+        """The time of the time limit that a schedule reserves for this wait: nothing for one of `WORKING_TIMEOUT_S`."""
+        timeout_s = self.working_timeout_s
+        return timeout_s if self.works_within_s or timeout_s > WORKING_TIMEOUT_S else 0.0
 
     @property
     def offset_tracking(self) -> OffsetTracking:

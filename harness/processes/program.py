@@ -1,6 +1,6 @@
 """The program of the processes of a stage: Fencepost's own loop, or the command of a custom pipeline."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -29,6 +29,15 @@ class CommandLine:
     env: Mapping[str, str] = field(default_factory=dict)  # added to the environment of the run
     cwd: Path | None = None
     rules: ProgramRules | None = None  # None: the program has a control line
+
+
+@dataclass(frozen=True)
+class ProgressCommand:
+    """How to ask which inputs a stage without a consumer group has processed: its `[stage.progress]`."""
+
+    words: str  # names it in messages: "`python3 progress.py`"
+    command_line: Callable[[str], CommandLine]  # from the bootstrap servers
+    within_s: float = 10.0  # how long each call may take
 
 
 class Program(Protocol):

@@ -73,6 +73,7 @@ class Supervisor:
         *,
         name: str,
         log_file: Path | None = None,
+        error_file: Path | None = None,
         env: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
         stdin: int | IO[bytes] = subprocess.DEVNULL,
@@ -86,6 +87,7 @@ class Supervisor:
             args: The command.
             name: The name of the process in messages.
             log_file: The file for its output; None: the output is dropped.
+            error_file: The file for its standard error; None: the same as for its output.
             env: Variables that are added to the environment of the run.
             pass_fds: File descriptors that the process inherits.
             stdin: Its standard input.
@@ -108,12 +110,15 @@ class Supervisor:
                 raise EnvironmentFailure(f"{name} was not started, because the run is ending")
             pipe = BoundedLog(log_file) if log_file and (bounded or name in _QUIET) else None
             try:
-                with (log_file or Path(os.devnull)).open("ab") as output:
+                with (
+                    (log_file or Path(os.devnull)).open("ab") as output,
+                    (error_file or Path(os.devnull)).open("ab") as errors,
+                ):
                     process = subprocess.Popen(
                         [str(argument) for argument in args],
                         stdin=stdin,
                         stdout=pipe.write_end if pipe else output,
-                        stderr=subprocess.STDOUT,
+                        stderr=errors if error_file else subprocess.STDOUT,
                         env={**self._environment, **_QUIET.get(name, {}), **(env or {}), **self.environment},
                         pass_fds=tuple(pass_fds),
                         cwd=cwd,

@@ -74,7 +74,7 @@ class PartitionLag:
     """The lag of a group in one partition: the log entries from its committed offset to the log end."""
 
     stage: str
-    group: str | None  # None: the stage has no group
+    group: str | None  # None: the stage has no group, or its [stage.progress] says what it has processed
     topic: str
     partition: int | None  # None: all partitions of the topic
     committed: int | None = None  # None: the group has committed no offset, or it is not known
@@ -89,9 +89,19 @@ class PartitionLag:
         return self.topic if self.partition is None else f"{self.topic}/{self.partition}"
 
     @property
+    def owner(self) -> str:
+        """The group, or the stage if it has no group: `group billing`."""
+        return (
+            f"stage {printable(self.stage, 80)}"
+            if self.group is None
+            else f"group {printable(self.group, 80)}"
+        )
+
+    @property
     def between(self) -> str:
         """The log entries from the committed offset to the log end, in words."""
         words = f"not known: {self.not_known}" if self.entries is None else self.entries.words
+        words = words.replace("the group has", "the stage has") if self.group is None else words
         if self.pending is None:
             return words
         return f"{words}; a commit of offset {self.pending} is in an open transaction"
@@ -126,7 +136,8 @@ def _counts(body: Mapping[str, Any] | None) -> EntryCounts | None:
 class Lag:
     """The lag of the groups of a run: one row for each group and each partition that its stage reads.
 
-    A stage that does not commit for a group has one row for each topic that it reads.
+    A stage that does not commit for a group has one row for each topic that it reads. If its [stage.progress] printed
+    positions, it has one row for each partition, and if it printed a number, one row for all its topics.
     """
 
     rows: Sequence[PartitionLag] = ()  # at most `MOST_ROWS`, the worst first
@@ -169,15 +180,16 @@ class Lag:
     def _left(self) -> Iterator[str]:
         if count := self.entries.committed_records:
             worst = self.rows[0]
-            offset = (
-                "no offset committed" if worst.committed is None else f"committed offset {worst.committed}"
-            )
-            they = "is left: its group has not processed it"
+            known = "committed offset" if worst.group is not None else "position"
+            nothing = "no offset committed" if worst.group is not None else "no position"
+            offset = nothing if worst.committed is None else f"{known} {worst.committed}"
+            who = "group" if all(row.group is not None for row in self.rows) else "stage"
+            they = f"is left: its {who} has not processed it"
             if count > 1:
-                they = "are left: their groups have not processed them"
+                they = f"are left: their {who}s have not processed them"
             yield (
-                f"{plural(count, 'committed record')} {they}, for example group {printable(worst.group, 80)} in "
-                f"{printable(worst.name, 80)} ({offset}, log end {worst.end})."
+                f"{plural(count, 'committed record')} {they}, for example {worst.owner} in "
+                f"{printable(worst.name, 80)} ({offset}, log end {printable(worst.end)})."
             )
         if count := self.entries.open_records:
             yield (
@@ -189,7 +201,9 @@ class Lag:
         if self.is_left or self.unknown_rows == self.all_rows:
             return
         where = " where it is known" if self.unknown_rows else ""
-        yield f"Nothing is left{where}: each group has processed all committed inputs."
+        known = [row for row in self.rows if row.entries is not None]
+        who = "group" if all(row.group is not None for row in known) else "stage"
+        yield f"Nothing is left{where}: each {who} has processed all committed inputs."
         if harmless := join_words(self.entries.harmless) if self.entries.harmless else "":
             yield f"The lag that tools show is not zero, because the last committed offsets are followed by {harmless}."
         else:

@@ -49,8 +49,18 @@ _OTHER_SEED = (
 )
 _CLUSTER_LOGS = "read the logs of the brokers, in brokers/ of the run's folder, and repeat the run"
 _WORKER_LOGS = "read its log, in workers/ of the run's folder"
-_PROGRAM_LOGS = f"{_WORKER_LOGS}; `fencepost doctor --pipeline FILE` tries it before anything is broken"
+_DOCTOR = "`fencepost doctor --pipeline FILE` tries it before anything is broken"
+_PROGRAM_LOGS = f"{_WORKER_LOGS}; {_DOCTOR}"
+_LEFT = (
+    "check whether its workers hang (their logs are in workers/); if a program of yours only needs longer, write "
+    "works_within_s or idle_s in its [[stage]]; a lower `--rate` leaves less to process"
+)
 _REPEAT = "repeat the run; if evidence is missing again, report it"
+BY_ACLS = "the cluster's ACLs do not allow"
+"""The beginning of each message about a request that ACLs forbid."""
+ON_KAFKA = (
+    "run it on Apache Kafka, for example on a local cluster: its brokers have the topic that the check needs"
+)
 _LOCAL = "run it on a local cluster, because Fencepost reads all logs there"
 
 
@@ -113,7 +123,7 @@ class ReasonCode(StrEnum):
         _UNKNOWN,
         "A program of your pipeline did not start, so nothing was tested.",
         "A program ended, or was not ready within `ready_within_s`, before the first input.",
-        _PROGRAM_LOGS,
+        f"{_WORKER_LOGS}; if it only starts slowly, write a longer `ready_within_s`; {_DOCTOR}",
     )
     PIPELINE_FAILED = (
         "pipeline-failed",
@@ -156,7 +166,7 @@ class ReasonCode(StrEnum):
         _UNKNOWN,
         "The report of a fault says that it acted, but nothing proves it.",
         "The report of the fault has no evidence, or an end that comes before its start.",
-        _OTHER_SEED,
+        "repeat the run; if nothing proves the fault again, report it",
     )
     FAULT_NOT_HEALED = (
         "fault-not-healed",
@@ -170,21 +180,27 @@ class ReasonCode(StrEnum):
         _UNKNOWN,
         "A fault that you named is not in the schedule of the run.",
         "`--nemesis` named a fault for which the time limit had no room, or which the run cannot inject.",
-        _OTHER_SEED,
+        "choose a longer `--time-limit`, or fewer faults; docs/faults.md says what each fault needs",
     )
     FAULTS_NOT_CARRIED_OUT = (
         "faults-not-carried-out",
         _UNKNOWN,
         "The run ended before it had injected all faults of its schedule.",
         "There are fewer reports of faults than planned faults.",
-        "let the run finish: `fencepost replay STORE` repeats it; or use a longer `--time-limit`",
+        (
+            "let the run finish: `fencepost replay STORE` repeats it; if another reason names a fault that was late, "
+            "choose a longer `--time-limit`"
+        ),
     )
     FAULTS_LATE = (
         "faults-late",
         _UNKNOWN,
         "A fault had not ended long after the time limit, so the run stopped waiting for it.",
         "A fault waited too long for its target, or took too long to heal.",
-        _OTHER_SEED,
+        (
+            "choose a longer `--time-limit` with fewer faults; if a program of yours needs long to start, write "
+            "works_within_s in its [[stage]], and the schedule reserves this time for each fault"
+        ),
     )
     GOAL_NOT_MET = (
         "goal-not-met",
@@ -217,14 +233,14 @@ class ReasonCode(StrEnum):
         _UNKNOWN,
         "A stage did not process all of its inputs after the faults. An output that is missing at the end may be late.",
         "After the faults were healed, the stage made no progress for too long.",
-        "check whether its workers hang (their logs are in workers/); a lower `--rate` leaves less to process",
+        _LEFT,
     )
     INPUTS_LEFT = (
         "inputs-left",
         _UNKNOWN,
         "A stage stopped before it had committed the offsets of all of its inputs.",
         "The committed offsets of the stage, after its workers have ended, are before the end of its inputs.",
-        "check whether its workers hang (their logs are in workers/); a lower `--rate` leaves less to process",
+        _LEFT,
     )
     TRANSACTION_OPEN = (
         "transaction-open",
@@ -232,8 +248,8 @@ class ReasonCode(StrEnum):
         "A transaction was still open after the longest transaction time-out. Readers cannot go beyond it.",
         "The last stable offset of a partition is below its high watermark when all workers have ended.",
         (
-            "check whether the verdict has the anomaly hanging-transaction; if not, read the logs of the "
-            "brokers and repeat the run"
+            "check whether the verdict has the anomaly hanging-transaction; if not, check that transaction_timeout_s "
+            "in the [[stage]] is not below the transaction.timeout.ms of the program, and read the logs of the brokers"
         ),
     )
     DID_NOT_END = (
@@ -357,13 +373,16 @@ class ReasonCode(StrEnum):
         (Consequence.NOT_CHECKED, Consequence.UNKNOWN),
         "A stage keeps its offsets outside Kafka, so it is not known what became of its inputs. The run is unknown.",
         "A stage has no consumer group that commits offsets, and no journal says what it processed.",
-        "run a pipeline that commits the offsets of its group to Kafka",
+        (
+            "write the `group` of the stage if it has one; else run a pipeline that commits the offsets of its group "
+            "to Kafka"
+        ),
     )
     NO_LOGS = (
         "no-logs",
         _NOT_CHECKED,
         "The check needs the logs of the brokers, and this history has none.",
-        "The run read no broker logs, because its cluster does not permit it.",
+        "The run stored no logs of brokers.",
         _LOCAL,
     )
     NO_OFFSETS_LOG = (
@@ -383,9 +402,15 @@ class ReasonCode(StrEnum):
     LOG_REFUSED = (
         "log-refused",
         _NOT_CHECKED,
-        "The cluster did not let Fencepost read the log of an internal topic.",
-        "The user that Fencepost connects as may not read __consumer_offsets or __transaction_state.",
-        "allow this user Read and Describe on the topic that the reason names",
+        "The cluster did not give the log of an internal topic.",
+        (
+            "The user that Fencepost connects as may not read __consumer_offsets or __transaction_state, or the "
+            "cluster has no such topic. The reason says what was asked and what was answered."
+        ),
+        (
+            "if ACLs forbid it, allow this user Read and Describe on the topic that the reason names; if the cluster "
+            "has no such topic, run the pipeline on Apache Kafka"
+        ),
     )
     ONE_REPLICA = (
         "one-replica",

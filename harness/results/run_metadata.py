@@ -12,10 +12,11 @@ from typing import Any
 from harness.common.errors import UnreadableInput
 from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import Reason
+from harness.results.stage_progress import StageProgress
 from harness.results.verdict import FaultReport
 
 _REASON_FIELDS = ("evidence_problems", "unexpected_errors")
-NEW_FIELDS = frozenset({"program_clients", "protocol_crc"})
+NEW_FIELDS = frozenset({"program_clients", "protocol_crc", "stage_progress"})
 """Fields that the runs of earlier versions do not have."""
 
 
@@ -58,6 +59,8 @@ class RunMetadata:
     requests: Mapping[str, Sequence[int]] = field(default_factory=dict)
     # By journal of an instance (`bill-3.0`). Without a protocol proxy on its links, an instance is not in it.
     program_clients: Mapping[str, ProgramClient] = field(default_factory=dict)
+    # By stage with [stage.progress]: what it printed last.
+    stage_progress: Mapping[str, StageProgress] = field(default_factory=dict)
     # By table: the rows that the run wrote. Empty if they were not counted.
     rows: Mapping[str, int] = field(default_factory=dict)
     history_crc: int | None = None  # CRC-32 of history.jsonl; None if the run promises no such file
@@ -95,6 +98,10 @@ class RunMetadata:
                     "program_clients": {
                         name: ProgramClient(**client)
                         for name, client in body.get("program_clients", {}).items()
+                    },
+                    "stage_progress": {
+                        name: StageProgress.from_json(progress)
+                        for name, progress in body.get("stage_progress", {}).items()
                     },
                 }
                 | {name: _reasons(body[name]) for name in _REASON_FIELDS}

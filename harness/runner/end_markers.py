@@ -2,15 +2,19 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from harness.cluster import Cluster
-from harness.common.errors import WaitTimeout
+from harness.common.errors import WaitTimeout, in_words
 from harness.databases.backlog import Backlog, no_backlog
 from harness.model.pipeline import StageSpec, TopicPartition
 from harness.model.vocabulary import OffsetTracking
+from harness.results.stage_progress import StageProgress
+from harness.results.wording import join_words
 from harness.roles.sentinels import write_sentinels
 from harness.roles.unread_count import count_unread
+from harness.runner.stage_progress import AskProgress, ProgressNotKnown, read_progress
 
 COUNTED_BELOW = 5_000
 """Below this number, the inputs that a stage has not processed yet are counted exactly.
@@ -23,18 +27,30 @@ MARK_TIMEOUT_S = 30.0
 class EndMarkers(Protocol):
     """Counts the inputs that a stage has not processed yet, and marks the ends of the partitions."""
 
-    def inputs_left(self, stage: StageSpec, starting: bool = False) -> int | None:
+    def inputs_left(self, stage: StageSpec, starting: bool = False, ended: bool = False) -> int | None:
         """Return how many visible inputs the stage has not committed yet; None: not known now.
 
-        `starting` says that a worker of the stage is not ready yet.
+        Args:
+            stage: The stage.
+            starting: A worker of the stage is not ready yet.
+            ended: All workers have ended. If `[stage.progress]` fails now, its last output counts.
         """
         ...
 
     def outputs_written(self, stage: StageSpec) -> int:
-        """Return the sum of the high watermarks of the stage's output partitions.
+        """Return the sum of the high watermarks of the stage's output partitions, or of the positions that it printed.
 
         0 if committed offsets already show its progress.
         """
+        ...
+
+    def last_seen(self, stage: StageSpec) -> str:
+        """Say what the last call of `inputs_left` saw: what was asked and what was answered. Empty: nothing to add."""
+        ...
+
+    @property
+    def progress(self) -> Mapping[str, StageProgress]:
+        """What `[stage.progress]` printed last, by stage."""
         ...
 
     def open_transactions(self, topics: Sequence[str], groups: Sequence[str]) -> list[str]:
@@ -65,12 +81,14 @@ class SentinelEndMarkers:
     """An `EndMarkers` for workloads: a sentinel is the last record of each partition."""
 
     end_offsets: Mapping[TopicPartition, int] = {}
+    progress: Mapping[str, StageProgress] = {}
 
     def __init__(self, cluster: Cluster, backlog: Backlog = no_backlog) -> None:
         self._cluster = cluster
         self._backlog = backlog
+        self._last_seen: dict[str, str] = {}  # by stage
 
-    def inputs_left(self, stage: StageSpec, starting: bool = False) -> int | None:
+    def inputs_left(self, stage: StageSpec, starting: bool = False, ended: bool = False) -> int | None:
         """Count the inputs that the group has not committed, or the unprocessed rows of the tables that it reads."""
         if stage.offset_tracking is OffsetTracking.EACH:
             counts = [self._backlog(table, None) for table in stage.reads]
@@ -80,13 +98,42 @@ class SentinelEndMarkers:
         try:
             committed = self._cluster.committed_offsets(stage.group)
             ends = self._cluster.log_offsets(self._input_topics(stage, committed))
-            if any(stable < high for _, stable, high in ends.values()):
-                return None  # an open transaction may still add visible inputs
-            behind = _behind(committed, ends)
-            between = sum(ends[topic_partition][1] - position for topic_partition, position in behind.items())
-            return between if between >= COUNTED_BELOW else count_unread(self._cluster.bootstrap, behind)
-        except WaitTimeout:
+            return self._count(stage, committed, ends)
+        except WaitTimeout as error:
+            self._last_seen[stage.name] = (
+                f"the cluster was asked for {error.description}, and answered: " + in_words(error.last_seen)
+            )
             return None
+
+    def _count(
+        self,
+        stage: StageSpec,
+        positions: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, tuple[int, int, int]],
+    ) -> int | None:
+        """Count the visible inputs from these positions on. None while a transaction is open. Raises `WaitTimeout`."""
+        if self._is_open(stage, ends):
+            return None
+        behind = _behind(positions, ends)
+        self._last_seen[stage.name] = join_words(
+            f"{t}/{p} is processed to offset {position} of {ends[t, p][1]}"
+            for (t, p), position in behind.items()
+        )
+        between = sum(ends[topic_partition][1] - position for topic_partition, position in behind.items())
+        return between if between >= COUNTED_BELOW else count_unread(self._cluster.bootstrap, behind)
+
+    def _is_open(self, stage: StageSpec, ends: Mapping[TopicPartition, tuple[int, int, int]]) -> bool:
+        """Return whether an open transaction may still add visible inputs."""
+        unstable = [
+            f"{t}/{p} at offset {stable}" for (t, p), (_, stable, high) in ends.items() if stable < high
+        ]
+        if unstable:
+            self._last_seen[stage.name] = f"a transaction is open in {join_words(unstable)}"
+        return bool(unstable)
+
+    def last_seen(self, stage: StageSpec) -> str:
+        """Say what the last call of `inputs_left` saw."""
+        return self._last_seen.get(stage.name, "")
 
     def outputs_written(self, stage: StageSpec) -> int:
         """Always 0: committed offsets and journals show the progress."""
@@ -121,38 +168,110 @@ class SentinelEndMarkers:
 class OffsetEndMarkers(SentinelEndMarkers):
     """An `EndMarkers` for custom pipelines: it reads the end offsets, and writes nothing into the user's topics."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(
+        self, cluster: Cluster, ask: AskProgress | None = None, words: Mapping[str, str] = {}
+    ) -> None:
+        """Keep how to ask for the progress of stages with `[stage.progress]`.
+
+        Args:
+            cluster: The cluster.
+            ask: Runs the command of such a stage.
+            words: By stage: how messages name the command.
+        """
         super().__init__(cluster)
+        self._ask = ask
+        self._words = words
+        self.progress: dict[str, StageProgress] = {}
+        # By stage: the end offsets of its inputs, and the number of its inputs below them.
+        self._totals: dict[str, tuple[Mapping[TopicPartition, tuple[int, int, int]], int]] = {}
         self.end_offsets: Mapping[TopicPartition, int] = {}
         # By stage: the high watermarks of its outputs, and the time since which they are unchanged.
         self._last_written: dict[str, tuple[Mapping[TopicPartition, int], float]] = {}
 
-    def inputs_left(self, stage: StageSpec, starting: bool = False) -> int | None:
+    def inputs_left(self, stage: StageSpec, starting: bool = False, ended: bool = False) -> int | None:
         """For a stage with a group: count the inputs that the group has not committed.
 
-        For a stage without a group: 0 after it has written nothing for `idle_s`, and None before that. A stage that is
+        For a stage with `[stage.progress]`: count the inputs that it has not processed, as its command prints it.
+
+        For another stage: 0 after it has written nothing for `idle_s`, and None before that. A stage that is
         starting is not idle.
         """
         if stage.group is not None:
             return super().inputs_left(stage)
+        if stage.progress:
+            return self._left_by_progress(stage, ended)
         if starting:
             self._last_written.pop(stage.name, None)
+            self._last_seen[stage.name] = "an instance of it is not ready yet"
             return None
         try:
             high_watermarks = {
                 topic_partition: high
                 for topic_partition, (_, _, high) in self._cluster.log_offsets(stage.writes).items()
             }
-        except WaitTimeout:
+        except WaitTimeout as error:
+            self._last_seen[stage.name] = str(error)
             return None
+        self._last_seen[stage.name] = f"its output topics end at {sum(high_watermarks.values())} records"
         previous, since_s = self._last_written.get(stage.name, ({}, 0.0))
         if high_watermarks != previous:
             self._last_written[stage.name] = (high_watermarks, time.monotonic())
             return None
         return 0 if time.monotonic() - since_s >= stage.idle_s else None
 
+    def _left_by_progress(self, stage: StageSpec, ended: bool) -> int | None:
+        """Run the command of the stage, and count the inputs after the printed positions."""
+        assert self._ask is not None, "a stage has [stage.progress], so the run has its command"
+        before = self.progress.get(stage.name, StageProgress())
+        try:
+            text = self._ask(stage)
+            ends = self._cluster.log_offsets(stage.reads)
+            printed = read_progress(text, stage, ends, self._words.get(stage.name, "its command"))
+        except ProgressNotKnown as error:
+            self._last_seen[stage.name] = str(error)
+            if not ended or before.left is None:
+                self.progress[stage.name] = replace(before, left=None, not_known=str(error))
+                return None
+            printed, ends = before, self._cluster.log_offsets(stage.reads)
+        except WaitTimeout as error:
+            self._last_seen[stage.name] = str(error)
+            return None
+        try:
+            if printed.processed is None:
+                left = self._count(stage, printed.by_partition, ends)
+            else:
+                left = self._count_others(stage, printed.processed, ends)
+        except WaitTimeout as error:
+            self._last_seen[stage.name], left = str(error), None
+        why = self._last_seen[stage.name] if left is None else ""
+        self.progress[stage.name] = replace(printed, left=left, not_known=why)
+        return left
+
+    def _count_others(
+        self, stage: StageSpec, processed: int, ends: Mapping[TopicPartition, tuple[int, int, int]]
+    ) -> int | None:
+        """Count the visible inputs without those that are processed. None: not known. Raises `WaitTimeout`."""
+        counted_to, total = self._totals.get(stage.name, ({}, 0))
+        if counted_to != ends:
+            if self._is_open(stage, ends):
+                return None
+            starts = {partition: start for partition, (start, stable, _) in ends.items() if start < stable}
+            total = count_unread(self._cluster.bootstrap, starts)
+            self._totals[stage.name] = (ends, total)
+        words = f"{self._words.get(stage.name, 'its command')} printed {processed}, and it has {total} inputs"
+        if processed > total:
+            self._last_seen[stage.name] = f"{words}: each input must be counted once"
+            return None
+        self._last_seen[stage.name] = words
+        return total - processed
+
     def outputs_written(self, stage: StageSpec) -> int:
-        """For a stage without a group: the sum of high watermarks at the last call of `inputs_left`. Otherwise 0."""
+        """For a stage without a group: the sum of high watermarks at the last call of `inputs_left`, or of positions.
+
+        Otherwise 0.
+        """
+        if stage.name in self.progress:
+            return self.progress[stage.name].total
         return sum(self._last_written.get(stage.name, ({}, 0.0))[0].values())
 
     @staticmethod

@@ -79,6 +79,7 @@ def quiesce(
                 f"{stage.name} did not process all its inputs",
                 partial(_drain, context, run_log, ends, stage, timeouts),
                 stage.name,
+                _remedy(stage),
             )
         _stop(run_log, context, Role.WORKER)
         for journal, unread in processes.unread():
@@ -88,15 +89,17 @@ def quiesce(
         attempt(
             ReasonCode.TRANSACTION_OPEN,
             "a transaction remained open",
-            partial(_await_no_transaction, ends, pipeline, timeouts),
+            partial(_await_no_transaction, ends, pipeline, timeouts, run_log),
         )
         for stage in pipeline.stages:
             attempt(
                 ReasonCode.INPUTS_LEFT,
                 f"{stage.name} left inputs unprocessed",
-                partial(_require_drained, ends, stage, timeouts),
+                partial(_require_drained, ends, stage, timeouts, run_log),
                 stage.name,
+                _remedy(stage),
             )
+        run_log.stage_progress = ends.progress
         _stop(run_log, context, Role.OBSERVER, Role.FEEDER)
     with run_log.phase("final reads"):
         _read_to_the_ends(pipeline, context, ends, run_log, timeouts)
@@ -124,12 +127,32 @@ def _read_broker_logs(cluster: Cluster, final_state: FinalState, folder: Path, r
 
 
 def _attempt(
-    run_log: RunLog, code: ReasonCode, failure: str, act: Callable[[], None], subject: str = ""
+    run_log: RunLog,
+    code: ReasonCode,
+    failure: str,
+    act: Callable[[], None],
+    subject: str = "",
+    remedy: str = "",
 ) -> None:
     try:
         act()
     except FencepostError as error:
-        run_log.add_problem(code, f"{failure}: {error}", subject)
+        run_log.add_problem(code, f"{failure}: {error}", subject, remedy)
+
+
+def _remedy(stage: StageSpec) -> str:
+    """Return what to do if a stage has not processed all its inputs. Empty: what the reason's code says."""
+    if stage.journaled:
+        return ""
+    slowly = "if it only needs longer to start, write a longer works_within_s in its [[stage]]"
+    if stage.progress:
+        return f"run its [stage.progress] by hand, and read the logs of its instances in workers/; {slowly}"
+    if stage.group is None:
+        return (
+            f"read the logs of its instances in workers/; {slowly}; if it never stops to write, let [stage.progress] "
+            "print what it has processed"
+        )
+    return f"read the logs of its instances in workers/; {slowly}; a lower `--rate` leaves less to process"
 
 
 def _stop(run_log: RunLog, context: FaultContext, *roles: Role) -> None:
@@ -162,7 +185,7 @@ def _drain(
         update_slow_calls(context, run_log)
         over = stage.is_job and processes.is_over(stage.name)  # before the inputs are counted
         remaining[0] = ends.inputs_left(
-            stage, starting=stage.group is None and processes.is_starting(stage.name)
+            stage, starting=stage.group is None and not stage.progress and processes.is_starting(stage.name)
         )
         fewest[:] = [min([*fewest, remaining[0]])] if remaining[0] is not None else fewest
         if remaining[0] and over:
@@ -176,29 +199,48 @@ def _drain(
         counts = processes.counts()
         return (*fewest, counts.inputs, counts.committed, ends.outputs_written(stage))
 
+    awaited = f"{stage.group or stage.name} to {'commit' if stage.group else 'process'} all of {', '.join(stage.reads)}"
+    quiet_s = 0.0
+    if stage.group is None and not stage.progress:
+        awaited, quiet_s = f"{stage.name} to write nothing for {stage.idle_s:g} s", stage.idle_s
     wait_while_progressing(
         drained,
         progress,
-        f"{stage.group or stage.name} to commit all of {', '.join(stage.reads)}",
-        timeouts.drain_s + (0.0 if stage.group else stage.idle_s) + (stage.every_s or 0.0),
+        awaited,
+        timeouts.drain_s + quiet_s + (stage.every_s or 0.0) + (stage.works_within_s or 0.0),
         every_s=timeouts.every_s,
-        last_seen=lambda: f"{'an unknown number of' if remaining[0] is None else remaining[0]} inputs left",
+        last_seen=lambda: _left_in_words(ends, stage, remaining[0]),
+        report_wait=run_log.progress.say,
     )
 
 
-def _require_drained(ends: EndMarkers, stage: StageSpec, timeouts: DrainTimeouts) -> None:
+def _left_in_words(ends: EndMarkers, stage: StageSpec, left: int | None) -> str:
+    number = "an unknown number of inputs" if left is None else plural(left, "input")
+    seen = ends.last_seen(stage)
+    return f"{number} left; {seen}" if seen else f"{number} left"
+
+
+def _require_drained(ends: EndMarkers, stage: StageSpec, timeouts: DrainTimeouts, run_log: RunLog) -> None:
     """Raise `EnvironmentFailure` if inputs are not committed after all workers have ended."""
     (count,) = wait_for(
-        lambda: (remaining,) if (remaining := ends.inputs_left(stage)) is not None else None,
-        f"the lag of {stage.name} to be known",
+        lambda: (remaining,) if (remaining := ends.inputs_left(stage, ended=True)) is not None else None,
+        f"{stage.name} to show how many inputs are left",
         timeouts.drain_s,
         every_s=timeouts.every_s,
+        last_seen=lambda: _left_in_words(ends, stage, None),
+        report_wait=run_log.progress.say,
     )
     if count:
-        raise EnvironmentFailure(f"{count} inputs in {', '.join(stage.reads)} are not committed")
+        seen = f": {words}" if (words := ends.last_seen(stage)) else ""
+        raise EnvironmentFailure(
+            f"{plural(count, 'input')} in {', '.join(stage.reads)} {'is' if count == 1 else 'are'} not "
+            f"{'committed' if stage.group else 'processed'}{seen}"
+        )
 
 
-def _await_no_transaction(ends: EndMarkers, pipeline: PipelineSpec, timeouts: DrainTimeouts) -> None:
+def _await_no_transaction(
+    ends: EndMarkers, pipeline: PipelineSpec, timeouts: DrainTimeouts, run_log: RunLog
+) -> None:
     """Wait until no transaction is open in the pipeline's topics and in the offsets partitions of its groups."""
     topics = sorted(topic.name for topic in pipeline.topics)
     groups = [stage.group for stage in pipeline.stages if stage.group is not None]
@@ -211,7 +253,12 @@ def _await_no_transaction(ends: EndMarkers, pipeline: PipelineSpec, timeouts: Dr
     longest_ms = max((stage.txn_timeout_ms for stage in pipeline.stages), default=0)
     timeout_s = longest_ms / 1000 + timeouts.clean_up_s
     wait_for(
-        closed, "no transaction to be open", timeout_s, every_s=timeouts.every_s, last_seen=lambda: open_at
+        closed,
+        "no transaction to be open",
+        timeout_s,
+        every_s=timeouts.every_s,
+        last_seen=lambda: open_at,
+        report_wait=run_log.progress.say,
     )
 
 

@@ -188,6 +188,8 @@ class FaultTargets:
     transaction_version: int = 2  # the finalized level at the start
     # Stages whose transactional ids are not declared. They are observed in requests during the run.
     stages_with_unknown_ids: tuple[str, ...] = ()
+    # By stage: how long a fault on one of its instances may wait until the stage works (`StageSpec.reserved_s`).
+    reserved_s: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def stages(self) -> list[str]:
@@ -218,6 +220,11 @@ class FaultTargets:
         """The partitions that workers write."""
         topics = {topic for written in self.writes.values() for topic in written}
         return [topic_partition for topic_partition in self.topic_partitions if topic_partition[0] in topics]
+
+    def reserved_for(self, fault: PlannedFault) -> float:
+        """Return the time that the schedule reserves for a fault that waits until the stage of its target works."""
+        stage = fault.target.name.partition("/")[0]
+        return self.reserved_s.get(stage, 0.0) if fault.target.role == "worker" else 0.0
 
     def of_stages(self, stages: Collection[str]) -> "FaultTargets":
         """Return only the targets that belong to these stages, and the partitions that these stages write."""

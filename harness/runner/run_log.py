@@ -9,6 +9,7 @@ from harness.protocol.observed_clients import ObservedClients
 from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import ProgramClient, RunMetadata, RunPhase
+from harness.results.stage_progress import StageProgress
 from harness.results.verdict import FaultReport
 from harness.runner.processes import RunClock
 from harness.runner.progress import Progress
@@ -57,6 +58,7 @@ class RunLog:
     # The clients of the workers, as the protocol proxy has seen them. Empty if it is not on their links.
     requests: ObservedClients = field(default_factory=ObservedClients)
     program_clients: Mapping[str, ProgramClient] = field(default_factory=dict)
+    stage_progress: Mapping[str, StageProgress] = field(default_factory=dict)  # by stage
     clients: Sequence[str] = ()  # the clients of the workers, from their journals
     # The finalized level of each feature of the cluster.
     features: Mapping[str, int] = field(default_factory=dict)
@@ -119,6 +121,7 @@ class RunLog:
             versions={**versions, **self._features(), **self._client()},
             requests=self.requests.versions,
             program_clients=self.program_clients,
+            stage_progress=dict(self.stage_progress),
             rows=self.rows,
             compacted=self.compacted,
             refused_logs=self.unreadable_logs,

@@ -96,7 +96,7 @@ class Choice:
             why = next(filter(None, reasons), None)
             if why is None:
                 recovered_s = max(
-                    fault.start_s + nemesis.duration_s
+                    fault.start_s + targets.reserved_for(fault) + nemesis.duration_s
                     for fault, nemesis in zip(faults, self.nemeses, strict=True)
                 )
                 occupied = (
@@ -147,7 +147,7 @@ def draw(
     placed = place(possible, targets, time_limit_s, rng)
     nemeses = [nemesis for choice in possible for nemesis in choice.nemeses]
     planned_faults = _begin_later(
-        [planned for _, faults in placed for planned in faults], nemeses, time_limit_s
+        [planned for _, faults in placed for planned in faults], nemeses, targets, time_limit_s
     )
     scheduled = {option for option, _ in placed}
     missed = [choice.option for choice in possible if choice.option not in scheduled]
@@ -304,7 +304,7 @@ def _place_in_rounds(
 
 
 def _begin_later(
-    faults: Sequence[PlannedFault], nemeses: Sequence[Nemesis], time_limit_s: float
+    faults: Sequence[PlannedFault], nemeses: Sequence[Nemesis], targets: FaultTargets, time_limit_s: float
 ) -> list[PlannedFault]:
     """Let all faults begin later, by the time that is left at the end, so that the first begins after `CALM_S`."""
     longest_s = {
@@ -312,7 +312,8 @@ def _begin_later(
         for name in {nemesis.name for nemesis in nemeses}
     }
     left_s = time_limit_s - max(
-        (fault.start_s + longest_s[fault.fault] for fault in faults), default=math.inf
+        (fault.start_s + targets.reserved_for(fault) + longest_s[fault.fault] for fault in faults),
+        default=math.inf,
     )
     later_s = min(left_s, CALM_S - min((fault.start_s for fault in faults), default=CALM_S))
     later_s = max(math.floor(later_s * 100) / 100, 0.0) if faults else 0.0
@@ -343,6 +344,7 @@ def _place_by_weight(
 
 def _with_room(choices: Sequence[Choice], targets: FaultTargets, time_limit_s: float) -> set[str]:
     """Return the options of the choices that would fit if they were drawn first."""
+    targets = _slowest(targets)
     durations_s = {choice.option: choice.draw(Random(0), targets).duration_s for choice in choices}
     return {option for option, duration_s in durations_s.items() if LEAD_S + duration_s <= time_limit_s}
 
@@ -353,7 +355,7 @@ def _one_round_s(choices: Sequence[Choice], targets: FaultTargets) -> int:
     Choices that are connected by resources may have to wait for each other, one after the other.
     """
     connected: list[tuple[frozenset[Resource], float]] = []
-    rng = Random(0)
+    rng, targets = Random(0), _slowest(targets)
     for choice in choices:
         drawn = choice.draw(rng, targets)
         resources, taken_s = drawn.resources, drawn.duration_s
@@ -362,3 +364,9 @@ def _one_round_s(choices: Sequence[Choice], targets: FaultTargets) -> int:
             resources, taken_s = resources | other[0], taken_s + other[1]
         connected.append((resources, taken_s))
     return int(LEAD_S + max(taken_s for _, taken_s in connected)) + 1
+
+
+def _slowest(targets: FaultTargets) -> FaultTargets:
+    """Return the targets with the longest reserved time for every stage, because the stage is not drawn yet."""
+    longest_s = max(targets.reserved_s.values(), default=0.0)
+    return replace(targets, reserved_s=dict.fromkeys(targets.workers, longest_s))

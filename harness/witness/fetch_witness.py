@@ -18,6 +18,7 @@ from harness.common.errors import EnvironmentFailure
 from harness.common.waiting import wait_for
 from harness.model.pipeline import TopicPartition
 from harness.model.promises import FETCH
+from harness.results.reasons import BY_ACLS
 from harness.wire.protocol import KafkaConnection, Target
 from harness.witness import FETCHED_FOLDER, LogBounds
 from harness.witness.own_batches import ALL_BATCHES, RunBatches
@@ -164,7 +165,10 @@ class FetchWitness:
         )[0]
 
     def _refuse(self, topic: str) -> None:
-        self._unreadable[topic] = f"the cluster's ACLs do not allow this user to read the log of {topic}"
+        self._unreadable[topic] = (
+            f"{BY_ACLS} this user to read the log of {topic} (a Fetch request was answered with error "
+            f"{NOT_AUTHORIZED}, TOPIC_AUTHORIZATION_FAILED)"
+        )
 
 
 def batches_in(records: bytes) -> Iterator[LogBatch]:

@@ -50,7 +50,6 @@ because a program may also fail between two transactions.
 """
 OPEN_TIMEOUT_S = 5.0
 """How long such a fault waits for an open transaction."""
-WORKING_TIMEOUT_S = 20.0
 MOST_SUCCESSORS = 3
 """How often a fault takes the replacement as its target, if the target ends by itself before the injection."""
 
@@ -176,7 +175,7 @@ def _successor(context: FaultContext, member: RunProcess) -> RunProcess | None:
 
     try:
         awaited = f"an instance to replace {member.journal}"
-        timeout_s = max(WORKING_TIMEOUT_S, stage_of(context, member).every_s or 0.0)
+        timeout_s = stage_of(context, member).working_timeout_s
         return context.wait_for(find_replacement, awaited, timeout_s, every_s=0.1)
     except WaitTimeout:
         return None
@@ -262,7 +261,7 @@ def _id_of(context: FaultContext, member: RunProcess) -> str | None:
 def await_working(context: FaultContext, target: Target) -> tuple[RunProcess, str]:
     """Wait until the stage of an instance is ready and writes, because a fault on a starting program tests little.
 
-    Wait at most as long as a fault may be late. If the stage may write nothing for a longer time, wait that long.
+    Wait at most for `StageSpec.working_timeout_s`.
 
     Returns:
         The instance, or its replacement if it ended in the meantime. And the reason why the stage was not seen to
@@ -272,7 +271,6 @@ def await_working(context: FaultContext, target: Target) -> tuple[RunProcess, st
         TargetMissing: No instance of the stage was running.
     """
     stage = next(stage for stage in context.stages if stage.name == target.name.partition("/")[0])
-    timeout_s = max(WORKING_TIMEOUT_S, 0.0 if stage.group else stage.idle_s, stage.every_s or 0.0)
     counts: list[int] = []
     last_seen = ""
     member: RunProcess | None = None  # a job may end at any time
@@ -294,7 +292,8 @@ def await_working(context: FaultContext, target: Target) -> tuple[RunProcess, st
 
     unready = ""
     try:
-        context.wait_for(works, f"{stage.name} to write", timeout_s, every_s=0.1, last_seen=lambda: last_seen)
+        awaited = f"{stage.name} to write"
+        context.wait_for(works, awaited, stage.working_timeout_s, every_s=0.1, last_seen=lambda: last_seen)
     except WaitTimeout as error:
         unready = str(error)
     if member is None:

@@ -154,7 +154,7 @@ def _add_functions(document: dict[str, Any], folder: Path, cleaning: Cleaning, p
 def _note_other_files(document: Mapping[str, Any], folder: Path, program: ProgramFiles) -> None:
     """Note the files in commands that are no sources, such as binaries and configurations."""
     for stage in document.get("stage", ()):
-        for number, word in enumerate(stage.get("command", ()) if isinstance(stage, Mapping) else ()):
+        for number, word in _words(stage):
             path = folder / str(stage.get("cwd", "")) / str(word)
             if not path.is_file() or not _is_inside(folder, str(path)):
                 continue
@@ -166,6 +166,13 @@ def _note_other_files(document: Mapping[str, Any], folder: Path, program: Progra
                 program.binaries.append(within)
 
 
+def _words(stage: Any) -> Iterator[tuple[int, Any]]:
+    """Yield the words of the commands of a stage, each with its place in its command."""
+    progress = stage.get("progress", {}) if isinstance(stage, Mapping) else {}
+    for table in (stage, progress):
+        yield from enumerate(table.get("command", ()) if isinstance(table, Mapping) else ())
+
+
 def _cleaned_document(
     document: Mapping[str, Any], cleaning: Cleaning, program: ProgramFiles
 ) -> dict[str, Any]:
@@ -175,6 +182,11 @@ def _cleaned_document(
         if not isinstance(stage, dict):
             continue
         stage["command"] = list(_cleaned_command(stage.get("command", ()), cleaning))
+        progress = stage.get("progress")
+        if isinstance(progress, dict) and "command" in progress:
+            progress["command"] = list(_cleaned_command(progress["command"], cleaning))
+        if isinstance(progress, dict) and "database" in progress:
+            progress["database"] = cleaning.text(str(progress["database"]))
         if "cwd" in stage:
             stage["cwd"] = cleaning.text(str(stage["cwd"]))
         env = stage.get("env", {})
@@ -186,6 +198,10 @@ def _cleaned_document(
         if any(REDACTED in word for word in stage["command"]):
             program.notes.append(
                 f"The command of stage `{stage.get('name')}` needs a value for each `{REDACTED}`."
+            )
+        if isinstance(progress, dict) and REDACTED in str(progress):
+            program.notes.append(
+                f"The `[stage.progress]` of stage `{stage.get('name')}` needs a value for each `{REDACTED}`."
             )
     for topic in cleaned.get("topics", {}).values():
         if isinstance(topic, dict) and isinstance(topic.get("config"), dict):

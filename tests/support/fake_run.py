@@ -15,6 +15,7 @@ from harness.model.vocabulary import Role, WorkerStep
 from harness.processes.program import CommandLine, Program, ProgramRules
 from harness.processes.spawn import Supervisor
 from harness.processes.specs import ProcessSpec
+from harness.results.stage_progress import StageProgress
 from harness.runner.nemesis import FaultContext
 from harness.runner.processes import Processes, RunClock
 from harness.runner.progress import ProgressSnapshot
@@ -151,7 +152,12 @@ class FakeEndMarkers:
     marked: list[TopicPartition] = field(default_factory=list)
     end_offsets: dict[TopicPartition, int] = field(default_factory=dict)
 
-    def inputs_left(self, stage: StageSpec, starting: bool = False) -> int | None:
+    progress: dict[str, StageProgress] = field(default_factory=dict)
+
+    def last_seen(self, stage: StageSpec) -> str:
+        return ""
+
+    def inputs_left(self, stage: StageSpec, starting: bool = False, ended: bool = False) -> int | None:
         values = self.inputs_left_values
         return values.pop(0) if len(values) > 1 else values[0]
 

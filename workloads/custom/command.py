@@ -2,13 +2,18 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from harness.common.errors import UsageError
-from harness.processes.program import CommandLine
-from harness.processes.specs import ProcessSpec, WorkerSpec
+from harness.common.secrets import redact_text
+from harness.databases.query import DATABASE, QUERY, SQL, is_server
+from harness.processes.program import CommandLine, ProgressCommand
+from harness.processes.specs import ProcessSpec
+from harness.results.wording import printable
 from workloads.custom.description import CustomStage
 from workloads.custom.placeholders import fill_placeholders
 
@@ -39,8 +44,32 @@ class ExternalProgram:
     def command_line(self, spec: ProcessSpec) -> CommandLine:
         """Return the command with its placeholders filled in, to run in the folder of pipeline.toml."""
         assert spec.worker is not None, "only workers run commands"
-        values = self._values(spec.worker, spec.bootstrap)
-        argv = [fill_placeholders(word, values) for word in self.stage.command]
+        task = spec.worker
+        ids = {"group": task.group or "", "transactional_id": task.transactional_id or ""}
+        values = self._values(task.worker, spec.bootstrap) | ids
+        return self._command_line(self.stage.command, values)
+
+    def progress_command(self) -> ProgressCommand:
+        """Return the command in the stage's `[stage.progress]`. A query becomes a command that prints its rows."""
+        progress = self.stage.progress
+        assert progress is not None, "only stages with [stage.progress] have such a command"
+
+        def command_line(bootstrap: str) -> CommandLine:
+            values = self._values(worker_name(self.stage.name, 1), bootstrap)
+            if progress.sql is None:
+                return replace(self._command_line(progress.command, values), rules=None)
+            database = fill_placeholders(progress.database or "", values)
+            if not is_server(database):
+                database = str(self.folder / Path(database).expanduser())
+            sql = fill_placeholders(progress.sql, values)
+            argv = [sys.executable, "-P", "-m", QUERY, f"{progress.within_s:g}"]
+            return CommandLine(argv, env={DATABASE: database, SQL: sql})
+
+        words = " ".join(progress.command) if progress.sql is None else progress.sql
+        return ProgressCommand(f"`{printable(redact_text(words), 200)}`", command_line, progress.within_s)
+
+    def _command_line(self, command: Sequence[str], values: Mapping[str, str]) -> CommandLine:
+        argv = [fill_placeholders(word, values) for word in command]
         env = {name: fill_placeholders(text, values) for name, text in self.stage.env.items()}
         env = {"PYTHONPATH": _path_without_fencepost(os.environ.get("PYTHONPATH", "")), **env}
         return CommandLine(
@@ -51,15 +80,13 @@ class ExternalProgram:
     def _cwd(self) -> Path:
         return self.folder / (self.stage.cwd or ".")
 
-    def _values(self, task: WorkerSpec, bootstrap: str) -> Mapping[str, str]:
-        data = self.run_folder / "data" / task.worker
+    def _values(self, worker: str, bootstrap: str) -> dict[str, str]:
+        data = self.run_folder / "data" / worker
         data.mkdir(parents=True, exist_ok=True)
         return {
             **self.placeholders,
-            "group": task.group or "",
-            "transactional_id": task.transactional_id or "",
             "bootstrap": bootstrap,
-            "instance": instance_of(task.worker),
+            "instance": instance_of(worker),
             "run": self.run_folder.name,
             "data": str(data),
         }
@@ -96,7 +123,20 @@ def require_executable(stage: CustomStage, folder: Path) -> None:
     cwd = folder / (stage.cwd or ".")
     if not cwd.is_dir():
         raise UsageError(f"the working folder of stage {stage.name}, {cwd}, does not exist")
-    path = executable(stage.command[0], cwd)
+    _require_executable(f"the command of stage {stage.name}", stage.command, cwd)
+    if stage.progress and stage.progress.command:
+        _require_executable(
+            f"the [stage.progress] command of stage {stage.name}", stage.progress.command, cwd
+        )
+    if stage.progress and is_server(stage.progress.database or "") and find_spec("psycopg") is None:
+        raise UsageError(
+            f"the [stage.progress] of stage {stage.name} asks a PostgreSQL database, which needs the package psycopg: "
+            "run `pip install 'fencepost[postgres]'`"
+        )
+
+
+def _require_executable(what: str, command: Sequence[str], cwd: Path) -> None:
+    path = executable(command[0], cwd)
     if shutil.which(path) is None:
         exists = Path(path).is_file()
         problem = (
@@ -104,12 +144,10 @@ def require_executable(stage: CustomStage, folder: Path) -> None:
             if exists
             else "does not exist and is not on the PATH"
         )
-        raise UsageError(f"the command of stage {stage.name}, {path}, {problem}")
-    script = script_of(stage.command)
+        raise UsageError(f"{what}, {path}, {problem}")
+    script = script_of(command)
     if script is not None and not (cwd / script).exists():
-        raise UsageError(
-            f"the command of stage {stage.name} runs {path} with the file {script}, but {cwd / script} does not exist"
-        )
+        raise UsageError(f"{what} runs {path} with the file {script}, but {cwd / script} does not exist")
 
 
 def script_of(command: Sequence[str]) -> str | None:

@@ -75,6 +75,23 @@ class ExpectedOutputs:
 
 
 @dataclass(frozen=True)
+class ProgressSource:
+    """A command or a query that prints which inputs of a stage are processed: exactly one of both."""
+
+    command: tuple[str, ...] = ()
+    sql: str | None = None
+    database: str | None = (
+        None  # for `sql`: the URL of a PostgreSQL database, or the file of a SQLite database
+    )
+    within_s: float = 10.0  # how long each call may take
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All texts that may have placeholders."""
+        return (*self.command, self.sql or "", self.database or "")
+
+
+@dataclass(frozen=True)
 class CustomStage:
     """A program and its instances."""
 
@@ -90,12 +107,17 @@ class CustomStage:
     transactions: bool = True  # whether it uses transactions, if the pipeline promises exactly-once
     transaction_timeout_s: float = 60.0
     ordered: bool = False
-    idle_s: float = 15.0  # a stage without a group is done when it has written nothing for this time
+    idle_s: float = (
+        15.0  # at the end, a stage without a group is done when it has written nothing for this time
+    )
+    # How long a fault on an instance waits until the stage writes again; None: 20 s, and nothing is reserved for it
+    works_within_s: float | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
     kind: str = SERVICE  # SERVICE or JOB
     every_s: float | None = None  # of a job: from one start of an instance to the next; None: one start
     rules: ProgramRules = field(default_factory=ProgramRules)
+    progress: ProgressSource | None = None
 
 
 @dataclass(frozen=True)

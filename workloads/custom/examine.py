@@ -55,9 +55,11 @@ def _suggestions(description: PipelineDescription, stage: CustomStage) -> Iterat
     name = f"stage {stage.name}"
     if stage.group is None:
         suggestion = (
-            "set `group` if the program has one: without it, Fencepost sees its progress only in its outputs"
+            "set `group` if the program has one: without it, Fencepost sees its progress only in its outputs; if it "
+            "keeps its positions in a topic, a file or a database, let [stage.progress] print them"
         )
-        yield Requirement(name, True, "no group", suggestion)
+        if stage.progress is None:
+            yield Requirement(name, True, "no group", suggestion)
     if (
         stage.transactional_id is not None
         and stage.instances > 1

@@ -133,6 +133,8 @@ class CustomPipeline:
             group=stage.group,
             ordered=stage.ordered,
             idle_s=stage.idle_s,
+            works_within_s=stage.works_within_s,
+            progress=stage.progress is not None,
             writes=stage.writes,
             journaled=False,
             workers=workers,

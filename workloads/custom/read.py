@@ -23,10 +23,11 @@ from workloads.custom.description import (
     ExpectedOutputs,
     InputSource,
     PipelineDescription,
+    ProgressSource,
     UserFunction,
 )
 from workloads.custom.fields import TIMESTAMP_TYPE
-from workloads.custom.placeholders import require_known, topics_in
+from workloads.custom.placeholders import NAMES, PLACEHOLDER, require_known, topics_in
 from workloads.custom.table import TomlTable
 
 CORRELATIONS = ("key", CONTENT)
@@ -133,13 +134,16 @@ def _stage(file: Path, n: int, row: Any) -> CustomStage:
         transaction_timeout_s=table.number("transaction_timeout_s", 1, 900, 60.0),
         ordered=table.boolean("ordered", False),
         idle_s=table.number("idle_s", 1, 300, 15.0),
+        works_within_s=table.number("works_within_s", 1, 600, 0.0) or None,
         env=env,
         cwd=table.text("cwd"),
         kind=table.text("kind") or SERVICE,
         every_s=table.number("every_s", 0.1, 600, 0.0) or None,
         rules=_rules(table),
+        progress=_progress(table),
     )
     _require_possible_kind(table, stage)
+    _require_possible_progress(table, stage)
     table.require_all_known()
     return stage
 
@@ -154,11 +158,72 @@ def _require_possible_kind(table: TomlTable, stage: CustomStage) -> None:
         raise table.error(
             f'is for stages that end by themselves: add kind = "{JOB}", or remove it', "every_s"
         )
-    if stage.group is None and stage.every_s >= stage.idle_s:
+    if stage.group is None and stage.progress is None and stage.every_s >= stage.idle_s:
         raise table.error(
             f"is {stage.every_s:g}, so the stage may write nothing for longer than idle_s ({stage.idle_s:g} s) between "
             "two starts, and would be stopped before its end: write a longer idle_s",
             "every_s",
+        )
+    if stage.works_within_s is not None and stage.works_within_s < stage.every_s:
+        raise table.error(
+            f"is {stage.works_within_s:g}, and the stage may be started again only after every_s "
+            f"({stage.every_s:g} s): write a longer works_within_s, or remove it",
+            "works_within_s",
+        )
+
+
+def _progress(stage: TomlTable) -> ProgressSource | None:
+    """Read `[stage.progress]`."""
+    table = stage.table("progress")
+    if table is None:
+        return None
+    source = ProgressSource(
+        table.texts("command"),
+        table.text("sql"),
+        table.text("database"),
+        table.number("within_s", 0.1, 300, 10.0),
+    )
+    if bool(source.command) == (source.sql is not None):
+        raise table.error(
+            'needs exactly one of command = ["./positions", "{bootstrap}"] and '
+            'sql = "SELECT topic, partition, next_offset FROM positions"'
+        )
+    if (source.sql is None) != (source.database is None):
+        raise table.error(
+            "needs both sql and database, which is the URL of a PostgreSQL database or the file of a SQLite database"
+        )
+    named = [
+        *(("command", word) for word in source.command),
+        ("sql", source.sql),
+        ("database", source.database),
+    ]
+    known = [name for name in NAMES if name not in ("group", "transactional_id")]
+    for key, text in named:
+        require_known(table, key, text or "", known, topics=True)
+        if REDACTED in (text or ""):
+            raise table.error(
+                f"has {REDACTED}, which a reproducer has in place of a secret: write a value", key
+            )
+    table.require_all_known()
+    return source
+
+
+def _require_possible_progress(table: TomlTable, stage: CustomStage) -> None:
+    """Raise `UsageError` if the stage cannot have its `[stage.progress]`."""
+    if stage.progress is None:
+        return
+    if stage.group is not None:
+        raise table.error(
+            "is for a stage that commits no offsets, and this stage has a group, whose offsets say what is processed: "
+            "remove one of them",
+            "progress",
+        )
+    used = set(PLACEHOLDER.findall(" ".join(stage.progress.texts)))
+    if stage.instances > 1 and (each := used & {"instance", "data"}):
+        raise table.error(
+            f"has {{{min(each)}}}, which differs for each of the {stage.instances} instances, but it is called once "
+            "for the stage: write a path or a name that all instances share",
+            "progress",
         )
 
 
@@ -295,7 +360,8 @@ def _require_consistent(body: TomlTable, description: PipelineDescription) -> No
     for topic in sorted(fed & written):
         raise body.error(f"has [inputs.{topic}], but a stage also writes this topic: remove one of the two")
     for stage in description.stages:
-        for topic in sorted(topics_in((*stage.command, *stage.env.values())) - read - written):
+        texts = (*stage.command, *stage.env.values(), *(stage.progress.texts if stage.progress else ()))
+        for topic in sorted(topics_in(texts) - read - written):
             raise body.error(
                 f"has {{topic:{topic}}} in [[stage]] {stage.name}: {unknown('topic', topic, sorted(read | written))}"
             )

@@ -2,11 +2,12 @@ from collections.abc import Collection
 
 import pytest
 
+from checkers.needs import refused_log
 from harness.cluster import Ability, ClusterSpec, PartitionView, admin, operations
 from harness.cluster.admin import RequestRefused
 from harness.cluster.connecting import parse_addresses
 from harness.cluster.external import ExternalCluster
-from harness.cluster.forbidden import Forbidden, explain_refusal
+from harness.cluster.forbidden import Forbidden, explain_hidden, explain_refusal
 from harness.common.errors import FaultFailed, UsageError
 from harness.network import Cut
 from harness.wire.protocol import Address, Target
@@ -44,6 +45,37 @@ def test_a_refusal_to_delete_topics_names_the_broker_setting() -> None:
 
 def test_a_temporary_error_is_not_explained() -> None:
     assert explain_refusal(RequestRefused("asking", 15), "Describe", "x", "x") is None
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (29, "the cluster's ACLs do not allow this user to see __consumer_offsets (a Metadata request for"),
+        (
+            3,
+            "a Metadata request for __consumer_offsets was answered with error 3, UNKNOWN_TOPIC_OR_PARTITION",
+        ),
+        (5, "a Metadata request for __consumer_offsets was answered with error 5"),
+        (None, "a Metadata request for __consumer_offsets was answered without this topic"),
+    ],
+)
+def test_a_hidden_topic_is_explained_by_the_answer_and_not_by_a_guess(code: int | None, words: str) -> None:
+    explained = explain_hidden("__consumer_offsets", code)
+    assert explained.startswith(words) and ("ACLs" in explained) == (code == 29)
+    reason = refused_log("__consumer_offsets", explained)
+    assert ("kafka-acls.sh" in reason.remedy) == (code == 29)
+    assert ("Apache Kafka" in reason.remedy) == (code != 29)
+
+
+def test_a_group_without_coordinator_is_explained_by_the_answer(
+    cluster: ExternalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(broker: object, key: str, kind: int) -> int:
+        raise RequestRefused(f"finding the coordinator of {key}", 35)
+
+    monkeypatch.setattr(admin, "find_coordinator", refuse)
+    with cluster:
+        assert cluster._why_no_coordinator("g") == "finding the coordinator of g was refused with error 35"
 
 
 @pytest.fixture

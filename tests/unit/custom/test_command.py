@@ -12,7 +12,7 @@ from harness.processes.program import CommandLine, ProgramRules
 from tests.support.specs import process_spec, worker_spec
 from tests.support.user_pipeline import read_pipeline
 from workloads.custom.command import ExternalProgram, instance_of, require_executable, worker_name
-from workloads.custom.description import CustomStage
+from workloads.custom.description import CustomStage, ProgressSource
 from workloads.custom.placeholders import NAMES
 from workloads.custom.tagged import placeholder_values
 
@@ -52,6 +52,36 @@ def command_line_of(
 ) -> CommandLine:
     spec = process_spec(folder, worker_spec(worker, "bill"), f"{worker}.{incarnation}")
     return ExternalProgram(stage, folder, folder / "run-7").command_line(spec)
+
+
+def test_the_progress_of_a_stage_is_asked_by_a_command_or_by_a_query(tmp_path: Path) -> None:
+    command = ProgressSource(("./positions", "{bootstrap}", "{data}", "{topic:in}"), within_s=7.0)
+    stage = replace(STAGE, progress=command, env={"LEVEL": "warn"})
+    program = ExternalProgram(stage, tmp_path, tmp_path / "run-7", {"topic:in": "run-7-in"})
+    asked = program.progress_command()
+    line = asked.command_line("broker:9092")
+    data = tmp_path / "run-7" / "data" / "bill-1"
+    assert line.argv == [str(tmp_path / "./positions"), "broker:9092", str(data), "run-7-in"]
+    assert (line.cwd, line.env["LEVEL"], asked.within_s) == (tmp_path, "warn", 7.0)
+    assert asked.words == "`./positions {bootstrap} {data} {topic:in}`"
+    for database, address in (
+        ("app.db", str(tmp_path / "app.db")),
+        ("postgresql://u:pw@h/d", "postgresql://u:pw@h/d"),
+    ):
+        query = ProgressSource(sql="SELECT '{topic:in}'", database=database)
+        line = replace(program, stage=replace(stage, progress=query)).progress_command().command_line("b:1")
+        assert line.env == {"FENCEPOST_DATABASE": address, "FENCEPOST_SQL": "SELECT 'run-7-in'"}
+        assert "pw" not in " ".join(line.argv)
+
+
+def test_a_progress_command_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    stage = replace(STAGE, command=("on-the-path",), progress=ProgressSource(("./positions",)))
+    with pytest.raises(
+        UsageError, match=r"the \[stage.progress\] command of stage bill, .*/positions, does not exist"
+    ):
+        require_executable(stage, tmp_path)
+    executable(tmp_path / "positions")
+    require_executable(stage, tmp_path)
 
 
 def test_placeholders_are_replaced_in_command_and_environment(tmp_path: Path) -> None:

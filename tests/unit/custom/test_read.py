@@ -16,6 +16,7 @@ from workloads.custom.description import (
     ExpectedOutputs,
     InputSource,
     PipelineDescription,
+    ProgressSource,
     UserFunction,
 )
 from workloads.custom.read import read
@@ -110,6 +111,23 @@ def test_a_file_with_every_key_is_read(tmp_path: Path) -> None:
         topics={"invoices": CustomTopic(6, {"cleanup.policy": "compact"})},
     )
     assert list(map(str, description.functions)) == ["expect.py:purchase", "expect.py:outputs"]
+
+
+def test_the_progress_of_a_stage_is_a_command_or_a_query(tmp_path: Path) -> None:
+    for text, progress in (
+        ('command = ["x", "{bootstrap}"]', ProgressSource(("x", "{bootstrap}"))),
+        ('sql = "SELECT 1"\ndatabase = "a.db"\nwithin_s = 3', ProgressSource((), "SELECT 1", "a.db", 3.0)),
+    ):
+        (stage,) = read_pipeline(
+            tmp_path, MINIMAL.replace("[inputs", f"[stage.progress]\n{text}\n[inputs")
+        ).stages
+        assert stage.progress == progress
+
+
+def test_a_job_that_prints_its_progress_may_write_seldom(tmp_path: Path) -> None:
+    text = MINIMAL.replace("command", 'kind = "job"\nevery_s = 60\ncommand')
+    text = text.replace("[inputs", '[stage.progress]\ncommand = ["x"]\n[inputs')
+    assert read_pipeline(tmp_path, text).stages[0].every_s == 60
 
 
 def test_a_minimal_file_promises_exactly_once_and_expects_no_outputs(tmp_path: Path) -> None:
@@ -238,6 +256,49 @@ MISTAKES = {
         'command', 'kind = "job"\nevery_s = 15\ncommand',
         "[[stage]] bill every_s is 15, so the stage may write nothing for longer than idle_s (15 s) between two starts",
     ),
+    "a wait that is shorter than the period": (
+        'command', 'kind = "job"\nevery_s = 14\nworks_within_s = 9\ncommand',
+        "[[stage]] bill works_within_s is 9, and the stage may be started again only after every_s (14 s)",
+    ),
+    "a wait that is too long": (
+        'command', 'works_within_s = 601\ncommand',
+        "[[stage]] bill works_within_s must be a number from 1 to 600, not 601",
+    ),
+    "progress of nothing": ("[inputs", "[stage.progress]\n[inputs", "[[stage]] bill.progress needs exactly one of"),
+    "progress of a command and a query": (
+        "[inputs", '[stage.progress]\ncommand = ["x"]\nsql = "SELECT 1"\n[inputs',
+        "[[stage]] bill.progress needs exactly one of command = [",
+    ),
+    "a query without a database": (
+        "[inputs", '[stage.progress]\nsql = "SELECT 1"\n[inputs',
+        "[[stage]] bill.progress needs both sql and database",
+    ),
+    "a progress command that is a text": (
+        "[inputs", '[stage.progress]\ncommand = "./positions"\n[inputs',
+        "[[stage]] bill.progress command must be a list of strings, not './positions'",
+    ),
+    "an unknown key of progress": (
+        "[inputs", '[stage.progress]\ncommand = ["x"]\nwithin = 3\n[inputs',
+        '[[stage]] bill.progress has an unknown key: there is no key "within"; did you mean "within_s"?',
+    ),
+    "an unknown placeholder of progress": (
+        "[inputs", '[stage.progress]\ncommand = ["x", "{bootstraps}"]\n[inputs',
+        "[[stage]] bill.progress command has {bootstraps}: ",
+    ),
+    "progress with an unknown topic": (
+        "[inputs", '[stage.progress]\ncommand = ["x", "{topic:invoice}"]\n[inputs',
+        "has {topic:invoice} in [[stage]] bill: ",
+    ),
+    "progress of a stage with a group": (
+        '["true"]\n', '["true"]\ngroup = "g"\n[stage.progress]\ncommand = ["x"]\n',
+        "[[stage]] bill progress is for a stage that commits no offsets, and this stage has a group",
+    ),
+    "progress by what differs for each instance": (
+        "[inputs", '[stage.progress]\ncommand = ["x", "{data}"]\n[inputs',
+        "[[stage]] bill progress has {data}, which differs for each of the 3 instances",
+    ),
+    "progress that is a list": (
+        'command', 'progress = ["x"]\ncommand', "[[stage]] bill.progress must be a table, not ['x']"),
     "transactions that are a text": (
         '["true"]',
         '["true"]\ntransactions = "no"',

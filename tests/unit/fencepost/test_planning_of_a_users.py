@@ -1,6 +1,7 @@
 """From options and a custom pipeline to a run plan."""
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,12 +16,14 @@ from harness.processes.encoding import decode
 from harness.processes.specs import CustomPipelineSpec, FeederSpec, ObserverSpec, RunSpec
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options
+from nemeses.registry import NEMESES
 from tests.support.specs import process_spec, worker_spec
 from tests.support.user_pipeline import FUNCTIONS, WITH_OUTPUTS, read_pipeline
 from workloads.custom.command import ExternalProgram
 from workloads.custom.pipeline import CustomPipeline
 from workloads.registry import WORKLOADS
 
+KILL_S = NEMESES["kill-instance"].duration_s
 OPTIONS = Options(seed=1, time_limit_s=300)
 GROUPED = WITH_OUTPUTS.replace('["true"]', '["true"]\ngroup = "g"\ntransactional_id = "b-{instance}"')
 
@@ -68,6 +71,52 @@ def test_its_instances_are_targets_of_faults_and_workers_are_not(tmp_path: Path)
     assert {planned.state for planned in aimed_schedule.planned_faults} == {"offsets-added"}
     with pytest.raises(UsageError, match="kill-worker needs a pipeline whose workers report their steps"):
         planning.draw_schedule(replace(OPTIONS, nemesis=("kill-worker",)), pipeline(tmp_path))
+
+
+SLOW = GROUPED.replace("group =", "works_within_s = 60\ngroup =")
+
+
+def test_a_schedule_reserves_the_time_in_which_a_stage_works_again(tmp_path: Path) -> None:
+    options = replace(OPTIONS, nemesis=("kill-instance",), time_limit_s=290)
+    at_s = [
+        fault.start_s for fault in planning.draw_schedule(options, pipeline(tmp_path, SLOW)).planned_faults
+    ]
+    assert len(at_s) == 4
+    assert all(later >= earlier + 60 + KILL_S for earlier, later in pairwise([*at_s, 290.0]))
+    quick = planning.draw_schedule(options, pipeline(tmp_path)).planned_faults
+    assert len(quick) > 20  # without the key, nothing is reserved
+
+
+def test_a_schedule_without_room_for_a_slow_stage_names_the_least_time_limit(tmp_path: Path) -> None:
+    options = replace(OPTIONS, nemesis=("kill-instance",), time_limit_s=60)
+    with pytest.raises(UsageError, match="no room for kill-instance in 60 s: choose --time-limit 73 or more"):
+        planning.draw_schedule(options, pipeline(tmp_path, SLOW))
+    enough = replace(options, time_limit_s=73)
+    assert len(planning.draw_schedule(enough, pipeline(tmp_path, SLOW)).planned_faults) == 1
+    drawn = planning.draw_schedule(replace(options, nemesis=None), pipeline(tmp_path, SLOW))
+    assert "did not fit into 60 s" in drawn.left_out["kill-instance"]
+    assert drawn.planned_faults  # faults on brokers need no more time than before
+
+
+def test_the_least_time_limit_suffices_for_whichever_stage_is_drawn(tmp_path: Path) -> None:
+    more = SLOW.replace("[inputs", '[[stage]]\nname = "quick"\nreads = ["invoices"]\nwrites = ["paid"]\n'
+                        'command = ["true"]\n[inputs', 1)  # fmt: skip
+    options = replace(OPTIONS, nemesis=("kill-instance", "restart-instance"))
+    with pytest.raises(UsageError, match=r"--time-limit (\d+)") as refused:
+        planning.draw_schedule(replace(options, time_limit_s=12), pipeline(tmp_path, more))
+    least_s = float(str(refused.value).split("--time-limit ")[1].split()[0])
+    for seed in range(30):
+        drawn = planning.draw_schedule(
+            replace(options, seed=seed, time_limit_s=least_s), pipeline(tmp_path, more)
+        )
+        assert {"kill-instance", "restart-instance"} == {fault.fault for fault in drawn.planned_faults}
+
+
+def test_a_job_that_seldom_starts_gets_the_time_until_its_next_start(tmp_path: Path) -> None:
+    job = GROUPED.replace("group =", 'kind = "job"\nevery_s = 60\ngroup =')
+    options = replace(OPTIONS, nemesis=("kill-instance",), time_limit_s=60)
+    with pytest.raises(UsageError, match="choose --time-limit 73 or more"):
+        planning.draw_schedule(options, pipeline(tmp_path, job))
 
 
 def test_instance_faults_are_not_planned_for_a_workload() -> None:

@@ -55,6 +55,28 @@ def test_a_clean_run_whose_faults_acted_is_valid() -> None:
     assert verdict_of().valid is Validity.VALID
 
 
+@pytest.mark.parametrize(
+    ("evidence", "setting"),
+    [
+        ("it is open; the stage was not seen to write before the fault: waited 20 s", "works_within_s"),
+        ("s-1.0 was paused, but its group did not go on without it", "session.timeout.ms"),
+        ("s-1.0 did not leave cleanly after SIGTERM: it did not end within 30 s", "stop_within_s"),
+        ("s-4.0 did not join: waited 60 s for all processes to be ready", "ready_within_s"),
+        ("its target did not exist", "--seed"),
+    ],
+)
+def test_a_fault_that_did_not_act_names_the_setting_that_would_help(evidence: str, setting: str) -> None:
+    fault = replace(ACTED, acted=False, evidence=evidence)
+    reasons = verdict_of(RunMetadata(faults=[fault])).unknown_because
+    (reason,) = [each for each in reasons if each.code == ReasonCode.FAULT_DID_NOT_ACT]
+    assert setting in reason.remedy
+
+
+def test_a_goal_that_was_not_met_has_its_own_remedy() -> None:
+    (reason,) = verdict_of(result=replace(CLEAN, coverage={"inputs": 10, "aborted": 0})).unknown_because
+    assert reason.remedy == abort_goal(0.1).remedy and "--seed" not in reason.remedy
+
+
 @pytest.mark.parametrize("change", ["missing", "cut off", "edited", ""])
 def test_a_run_whose_protocol_journal_has_changed_is_unknown(tmp_path: Path, change: str) -> None:
     write_held_requests(tmp_path, "shop-1", errors=("NO_SUCH_ERROR", "NOT_COORDINATOR"), returned_ns=at(4.5))

@@ -41,6 +41,25 @@ def test_no_reason_is_made_with_a_code_as_text() -> None:
     assert not [node.lineno for node in calls if node.args and isinstance(node.args[0], ast.Constant)]
 
 
+@pytest.mark.parametrize(
+    ("code", "setting"),
+    [
+        (ReasonCode.NEVER_CAME_UP, "ready_within_s"),
+        (ReasonCode.DID_NOT_STOP, "stop_within_s"),
+        (ReasonCode.FAULTS_LATE, "works_within_s"),
+        (ReasonCode.FAULTS_LATE, "--time-limit"),
+        (ReasonCode.FAULT_NOT_PLANNED, "--time-limit"),
+        (ReasonCode.NOT_DRAINED, "works_within_s"),
+        (ReasonCode.NOT_DRAINED, "idle_s"),
+        (ReasonCode.INPUTS_LEFT, "idle_s"),
+        (ReasonCode.TRANSACTION_OPEN, "transaction_timeout_s"),
+        (ReasonCode.NO_GROUP_OFFSETS, "`group`"),
+    ],
+)
+def test_a_remedy_names_the_setting_that_would_help(code: ReasonCode, setting: str) -> None:
+    assert setting in code.remedy and "another `--seed`" not in code.remedy
+
+
 def test_a_reason_needs_a_code_of_the_table() -> None:
     with pytest.raises(ValueError, match="no reason code 'cheese'"):
         Reason("cheese", "it is out of cheese")  # type: ignore[arg-type]

@@ -49,6 +49,23 @@ def test_a_wait_ends_at_its_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert clock.now_s == 3.0
 
 
+def test_a_wait_without_progress_says_how_long_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    reports: list[tuple[float, str]] = []
+    with pytest.raises(WaitTimeout):
+        wait_while_progressing(
+            lambda: None,
+            lambda: clock.now_s >= 5,  # it makes progress once
+            "g to commit",
+            8.0,
+            every_s=1.0,
+            last_seen=lambda: "an unknown number of inputs left",
+            report_wait=lambda words: reports.append((clock.now_s, words)),
+        )
+    assert [at_s for at_s, _ in reports] == [2, 4, 7, 9, 11]
+    assert reports[0][1] == "waiting 6 s more at most for g to commit: an unknown number of inputs left"
+
+
 @dataclass
 class WithoutText:
     """An object whose class has no `__str__`."""

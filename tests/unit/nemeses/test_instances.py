@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -150,21 +151,25 @@ def test_the_replacement_is_killed_if_the_instance_ends_during_the_wait(
         assert journal_names(run) == ["s-1.0", "s-1.1", "s-1.2"]
 
 
-def test_the_wait_is_as_long_as_the_stage_may_write_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("changes", "is_seen"),
+    [({"works_within_s": 10_000.0}, True), ({"idle_s": 10_000.0, "group": None}, False)],
+)
+def test_a_fault_waits_for_works_within_s_and_not_for_idle_s(
+    changes: dict[str, Any], is_seen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (stage,) = CUSTOM_PIPELINE.stages
-    pipeline = replace(CUSTOM_PIPELINE, stages=(replace(stage, group=None, idle_s=10_000.0),))
+    pipeline = replace(CUSTOM_PIPELINE, stages=(replace(stage, **changes),))
     with fake_run(tmp_path, RUNS_FOREVER, pipeline=pipeline, time_scale=0.001) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
-        writes_from_s = time.monotonic() + 0.1  # the wait for a stage with a group ends after 0.02 s
+        writes_from_s = time.monotonic() + 0.1  # the usual wait ends after 0.02 s
 
         def log_offsets(topics: Sequence[str]) -> dict[tuple[str, int], tuple[int, int, int]]:
             return {("out", 0): (0, 0, 5 + (time.monotonic() > writes_from_s))}
 
         monkeypatch.setattr(run.cluster, "log_offsets", log_offsets)
         effect = inject(run, "kill-instance")
-        assert effect.acted and "the stage was not seen to write" not in "; ".join(effect.proof)
+        assert effect.acted and ("the stage was not seen to write" not in "; ".join(effect.proof)) is is_seen
 
 
 def test_an_instance_that_ends_before_the_state_is_reported_with_its_last_output(

@@ -8,6 +8,7 @@ import pytest
 
 from harness.results.lag import MOST_ROWS, EntryCounts, Lag, PartitionLag
 from harness.results.run_metadata import RunMetadata
+from harness.results.stage_progress import StageProgress
 from reports.lag import NO_LOGS, measure_lag
 from reports.run_tables import RunTables
 from tests.support.histories import History
@@ -263,6 +264,49 @@ def altered(table: str, change: Callable[[Row], Row | None]) -> Callable[[Histor
 def of_inputs(**columns: object) -> Callable[[Row], Row]:
     """The partition of the inputs is number 0."""
     return lambda row: row | columns if row["tp"] == 0 else row
+
+
+def progress_lag(folder: Path, printed: StageProgress) -> Lag:
+    """Return the lag of a stage without a group, which has five inputs and printed this at the end of the run."""
+    history = History()
+    history.feed(5)
+    history.alter("stages", lambda row: row | {"group": None})
+    history = without_journals(history)
+    store = write_store(folder, [(1, history)], log=True)
+    RunMetadata(stage_progress={"s": printed}).save(store / "metadata.json")
+    return measure_lag(RunTables(store))
+
+
+def test_printed_positions_say_what_a_stage_without_a_group_has_left(tmp_path: Path) -> None:
+    lag = progress_lag(tmp_path, StageProgress((("a", 0, 3),), left=2))
+    (row,) = lag.rows
+    assert (row.group, row.name, row.committed) == (None, "a/0", 3)
+    assert row.between == "2 committed records that the stage has not processed"
+    assert lag.summary == (
+        "2 committed records are left: their stages have not processed them, for example stage s in a/0 (position 3, "
+        "log end 5)."
+    )
+
+
+def test_a_stage_at_the_end_of_its_inputs_has_nothing_left(tmp_path: Path) -> None:
+    lag = progress_lag(tmp_path, StageProgress((("a", 0, 5),), left=0))
+    assert lag.summary.startswith("Nothing is left: each stage has processed all committed inputs.")
+
+
+def test_a_partition_without_a_printed_position_is_not_begun(tmp_path: Path) -> None:
+    assert progress_lag(tmp_path, StageProgress(left=5)).entries == EntryCounts(committed_records=5)
+
+
+def test_a_printed_number_counts_for_all_inputs_of_the_stage(tmp_path: Path) -> None:
+    lag = progress_lag(tmp_path, StageProgress(processed=4, left=1))
+    (row,) = lag.rows
+    assert (row.name, row.between) == ("all inputs", "1 committed record that the stage has not processed")
+
+
+def test_progress_that_could_not_be_read_is_not_known_and_names_the_command(tmp_path: Path) -> None:
+    lag = progress_lag(tmp_path, StageProgress(not_known="`./positions` ended with status 1"))
+    assert lag.unknown_rows == 1
+    assert lag.summary == "It is not known whether anything is left: a: `./positions` ended with status 1."
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from harness.model.pipeline import StageSpec, TopicPartition
 from harness.runner import end_markers as ends_module
 from harness.runner.end_markers import OffsetEndMarkers
 from harness.testing.fake_cluster import FakeCluster
+from harness.wire.protocol import WireError
 
 WITHOUT_GROUP = StageSpec("s", ("in",), None, writes=("out",), journaled=False, idle_s=4.0)
 WITH_GROUP = StageSpec("s", ("in",), "g", writes=("out",), journaled=False)
@@ -120,3 +121,31 @@ def test_internal_topics_of_a_program_count_as_inputs(monkeypatch: pytest.Monkey
     assert OffsetEndMarkers(fake).inputs_left(WITH_GROUP) == 0
     fake.offsets["g"] = {("in", 0): 5, ("between", 0): 7}
     assert OffsetEndMarkers(fake).inputs_left(WITH_GROUP) == 1
+
+
+def test_committed_offsets_that_are_not_seen_are_explained_by_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake = cluster(**{"in": 10, "out": 5})
+    refused = "the group g has no coordinator: finding the coordinator of g was refused with error 15"
+
+    def time_out(group: str) -> dict[TopicPartition, int]:
+        raise WaitTimeout(f"the committed offsets of {group}", 15.0, WireError(refused))
+
+    monkeypatch.setattr(fake, "committed_offsets", time_out)
+    ends = OffsetEndMarkers(fake)
+    assert ends.inputs_left(WITH_GROUP) is None
+    assert ends.last_seen(WITH_GROUP) == (
+        f"the cluster was asked for the committed offsets of g, and answered: {refused}"
+    )
+
+
+def test_an_open_transaction_is_named_as_the_reason_for_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ends_module, "count_unread", lambda bootstrap, behind: 3)
+    fake = FakeCluster(ends={("in", 0): (0, 7, 9)}, offsets={"g": {("in", 0): 4}})
+    ends = OffsetEndMarkers(fake)
+    assert ends.inputs_left(WITH_GROUP) is None
+    assert ends.last_seen(WITH_GROUP) == "a transaction is open in in/0 at offset 7"
+    fake.ends["in", 0] = (0, 7, 7)
+    assert ends.inputs_left(WITH_GROUP) == 3
+    assert ends.last_seen(WITH_GROUP) == "in/0 is processed to offset 4 of 7"

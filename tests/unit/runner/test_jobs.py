@@ -100,7 +100,7 @@ def test_a_stage_that_is_no_job_gets_a_warning_when_it_ends_with_status_0(tmp_pa
 
 def test_a_job_is_started_until_nothing_is_left(tmp_path: Path) -> None:
     class LeftUntilThirdStart(FakeEndMarkers):
-        def inputs_left(self, stage: StageSpec, starting: bool = False) -> int | None:
+        def inputs_left(self, stage: StageSpec, starting: bool = False, ended: bool = False) -> int | None:
             return max(0, 3 - len(incarnations(run)))
 
     with fake_run(tmp_path, DONE, pipeline=job(every_s=0.01)) as run:

@@ -1,9 +1,11 @@
 """The end of a run. A step that fails is an evidence problem with its own reason, and the other steps are made."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from harness.model.pipeline import StageSpec
 from harness.model.vocabulary import Role
 from harness.processes.control_line import Command
 from harness.processes.specs import ObserverSpec
@@ -20,6 +22,7 @@ from tests.support.fake_run import (
     WORKS,
     FakeEndMarkers,
     FakeRun,
+    RecordedProgress,
     Script,
     fake_run,
 )
@@ -124,6 +127,33 @@ def test_workers_that_only_fence_each_other_make_no_progress(tmp_path: Path) -> 
 def test_an_unknown_number_of_inputs_does_not_end_the_drain(tmp_path: Path) -> None:
     with fake_run(tmp_path) as run:
         assert quiesce_and_list_problems(run, FakeEndMarkers([None, 3, None, 0]))[1] == []
+
+
+def test_a_drain_says_what_it_waits_for_and_what_was_answered(tmp_path: Path) -> None:
+    class Unseen(FakeEndMarkers):
+        def last_seen(self, stage: StageSpec) -> str:
+            return "the cluster was asked for the committed offsets of g, and answered: error 3"
+
+    with fake_run(tmp_path) as run:
+        quiesce_and_list_problems(run, Unseen([None]))
+        lines = [line for line in progress_lines(run) if line.startswith("waiting")]
+    assert re.fullmatch(
+        "waiting [0-9.]+ s more at most for g to commit all of in: an unknown number of inputs left; the cluster was "
+        "asked for the committed offsets of g, and answered: error 3",
+        lines[0],
+    )
+    assert any("for s to show how many inputs are left" in line for line in lines)
+
+
+def test_a_drain_that_goes_on_says_nothing(tmp_path: Path) -> None:
+    with fake_run(tmp_path) as run:
+        quiesce_and_list_problems(run, FakeEndMarkers([2, 1, 0]))
+        assert not [line for line in progress_lines(run) if line.startswith("waiting")]
+
+
+def progress_lines(run: FakeRun) -> list[str]:
+    assert isinstance(run.run_log.progress, RecordedProgress)
+    return run.run_log.progress.lines
 
 
 def test_a_transaction_that_remains_open_is_a_problem(tmp_path: Path) -> None:

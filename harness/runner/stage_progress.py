@@ -1,0 +1,112 @@
+"""Ask a stage without a consumer group which of its inputs are processed, by the command in its `[stage.progress]`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.common.errors import FencepostError, StartFailed, WaitTimeout
+from harness.model.pipeline import StageSpec, TopicPartition
+from harness.processes.program import ProgressCommand
+from harness.processes.spawn import Supervisor
+from harness.results.stage_progress import FORM, StageProgress
+from harness.results.wording import join_words, plural, printable
+
+MOST_BYTES = 1 << 20
+"""No more of the output is read."""
+SHOWN = 160
+"""Messages show so many characters of a line."""
+Ends = Mapping[TopicPartition, tuple[int, int, int]]
+"""By partition: the log start, the last stable offset and the high watermark."""
+AskProgress = Callable[[StageSpec], str]
+"""Returns what the command of a stage prints. Raises `ProgressNotKnown`."""
+
+
+class ProgressNotKnown(FencepostError):
+    """A command or a query did not print the progress of its stage. The message names it and its last output."""
+
+
+@dataclass(frozen=True)
+class ProgressCommands:
+    """An `AskProgress` that runs the commands of the stages."""
+
+    commands: Mapping[str, ProgressCommand]  # by stage
+    supervisor: Supervisor
+    bootstrap: str
+    folder: Path  # for the output of the last call: STAGE.progress.out and STAGE.progress.err
+
+    def __call__(self, stage: StageSpec) -> str:
+        command = self.commands[stage.name]
+        line = command.command_line(self.bootstrap)
+        out, err = (self.folder / f"{stage.name}.progress.{end}" for end in ("out", "err"))
+        for file in (out, err):
+            file.unlink(missing_ok=True)
+        name = f"the progress of {stage.name}"
+        try:
+            child = self.supervisor.spawn(
+                line.argv, name=name, log_file=out, error_file=err, env=line.env, cwd=line.cwd
+            )
+        except StartFailed as error:
+            raise ProgressNotKnown(f"{command.words} was not started: {error}") from error
+        try:
+            status = child.wait(command.within_s)
+        except WaitTimeout:
+            child.kill()
+            why = f"did not end within {command.within_s:g} s"
+        else:
+            if status == 0:
+                return _beginning(out)
+            why = f"ended with status {status}" if status > 0 else f"was ended by signal {-status}"
+        last = _last_line(err) or _last_line(out) or "it printed nothing"
+        raise ProgressNotKnown(f"{command.words} {why}; its last output: {last}")
+
+
+def _beginning(file: Path) -> str:
+    with file.open("rb") as content:
+        return content.read(MOST_BYTES).decode(errors="replace")
+
+
+def _last_line(file: Path) -> str:
+    lines = _beginning(file).strip().splitlines()
+    return printable(lines[-1].strip(), SHOWN) if lines else ""
+
+
+def read_progress(text: str, stage: StageSpec, ends: Ends, words: str) -> StageProgress:
+    """Read the output of a command: lines `TOPIC PARTITION OFFSET`, or one number of processed inputs.
+
+    Args:
+        text: The output. Without a line, nothing is processed yet.
+        stage: The stage.
+        ends: The partitions of all topics that the stage reads.
+        words: Names the command in messages.
+
+    Raises:
+        ProgressNotKnown: A line has another form, or cannot be true.
+    """
+    lines = [line.split() for line in text.splitlines() if line.strip()]
+    if len(lines) == 1 and len(lines[0]) == 1 and _is_number(lines[0][0]):
+        return StageProgress(processed=int(lines[0][0]))
+    positions: dict[TopicPartition, int] = {}
+    for line in lines:
+        printed = f"{words} printed {printable(' '.join(line), SHOWN)!r}"
+        if len(line) != 3 or not (_is_number(line[1]) and _is_number(line[2])):
+            raise ProgressNotKnown(f"{printed}, and its output must be {FORM}")
+        partition, offset = (line[0], int(line[1])), int(line[2])
+        if line[0] not in stage.reads:
+            raise ProgressNotKnown(f"{printed}, and the stage reads {join_words(stage.reads)}")
+        if partition not in ends:
+            of_topic = sum(topic == line[0] for topic, _ in ends)
+            raise ProgressNotKnown(f"{printed}, and {line[0]} has {plural(of_topic, 'partition')}")
+        if offset > ends[partition][2]:
+            raise ProgressNotKnown(f"{printed}, and this partition ends at offset {ends[partition][2]}")
+        if partition in positions:
+            raise ProgressNotKnown(
+                f"{printed}, after another line for this partition: print its last position only"
+            )
+        positions[partition] = offset
+    return StageProgress(
+        positions=tuple((topic, number, offset) for (topic, number), offset in sorted(positions.items()))
+    )
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdecimal() and len(word) < 19
