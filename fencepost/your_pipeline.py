@@ -29,6 +29,7 @@ class Stage:
     every_s: float | None = None
     idle_s: float = 15.0
     works_within_s: float | None = None
+    metadata_max_age_s: float = 300.0
     progress: Mapping[str, Any] | None = (
         None  # {"command": [...]}: it prints what is processed, without a group
     )

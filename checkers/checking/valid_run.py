@@ -189,7 +189,6 @@ def _journal(
     journal = {"journal": name, "role": role.value, "pid": 1, "ops": ops, "lines": 2 * ops, "ended": True}
     stage = "s" if role is Role.WORKER else None
     counts = {"sends": sends, "claims": claims}
-    counts |= {"polls": None, "assignments": None}
     tables["journals"].append(journal | counts | {"stage": stage, "torn_lines": 0, "missing_lines": 0})
 
 

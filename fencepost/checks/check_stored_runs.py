@@ -1,6 +1,6 @@
 """From stored runs to verdicts: check the tables, and decide from the findings and the run metadata."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from harness.model.pipeline import JOINED
 from harness.model.promises import HISTORY_FILE
 from harness.model.vocabulary import Fate
 from harness.record.client_history import file_crc
+from harness.record.naming import split_partition
 from harness.record.parquet_reader import has_tables, read_parquet
 from harness.record.run_tables import PLAN
 from harness.record.schema import HISTORY, LOG
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from checkers.checking.stored_runs import StoredRun
+    from checkers.stored.sources import Growth
 
 
 STOPPED_BEFORE_DRAINED = frozenset({ReasonCode.NOT_DRAINED, ReasonCode.INPUTS_LEFT})
@@ -258,6 +260,11 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         without_journals=not all(stage.journaled for stage in evidence.plan.pipeline.stages),
         correlated=any(topic.identity in JOINED for topic in evidence.plan.pipeline.topics),
         transactional_topics=evidence.plan.pipeline.transactional_topics,
+        growths=_growths(evidence),
+        passed_over={
+            group: [split_partition(name) for name in names]
+            for group, names in (evidence.run_metadata.passed_over if evidence.run_metadata else {}).items()
+        },
         topics=frozenset(topic.name for topic in evidence.plan.pipeline.topics),
         drained=evidence.run_metadata is not None  # not known for a run that was killed
         and not any(
@@ -265,3 +272,29 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         ),
         rested_ms=evidence.run_metadata.rested_ms if evidence.run_metadata else None,
     )
+
+
+def _growths(evidence: Evidence) -> "dict[str, Growth]":
+    """Return the topics of the pipeline that got more partitions during the run.
+
+    If faults of the run account for all new partitions, each of them raised the number once. Otherwise somebody else
+    did, at most once for each new partition.
+    """
+    from checkers.stored.sources import Growth
+
+    rows = read_parquet(
+        evidence.folder / "history" / "partitions.parquet", ["topic", "partition"]
+    ).to_pylist()
+    present = Counter(row["topic"] for row in rows)
+    raised: dict[str, list[int]] = defaultdict(list)
+    for report in evidence.run_metadata.faults if evidence.run_metadata else ():
+        if (details := report.details).keys() >= {"topic", "partitions_before", "partitions_after"}:
+            raised[details["topic"]].append(
+                int(details["partitions_after"]) - int(details["partitions_before"])
+            )
+    growths = {}
+    for topic in evidence.plan.pipeline.topics:
+        if (added := present[topic.name] - topic.partitions) > 0:
+            times = len(raised[topic.name]) if sum(raised[topic.name]) == added else added
+            growths[topic.name] = Growth(topic.partitions, times)
+    return growths

@@ -116,6 +116,7 @@ class StageSpec:
     # How long a fault on an instance waits until the stage writes again. The schedule reserves this time for each such
     # fault. None: `WORKING_TIMEOUT_S`, and the schedule reserves nothing.
     works_within_s: float | None = None
+    metadata_max_age_s: float = 5.0  # how long its clients may take to notice a new partition of a topic
     transforms: bool = True  # its outputs come from its inputs; False: it sends and polls independently
     kind: str | None = None  # JOB; None: its instances run until they are stopped
     every_s: float | None = (

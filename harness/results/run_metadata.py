@@ -16,7 +16,7 @@ from harness.results.stage_progress import StageProgress
 from harness.results.verdict import FaultReport
 
 _REASON_FIELDS = ("evidence_problems", "unexpected_errors")
-NEW_FIELDS = frozenset({"program_clients", "protocol_crc", "stage_progress"})
+NEW_FIELDS = frozenset({"passed_over", "program_clients", "protocol_crc", "stage_progress"})
 """Fields that the runs of earlier versions do not have."""
 
 
@@ -61,6 +61,8 @@ class RunMetadata:
     program_clients: Mapping[str, ProgramClient] = field(default_factory=dict)
     # By stage with [stage.progress]: what it printed last.
     stage_progress: Mapping[str, StageProgress] = field(default_factory=dict)
+    # By group: partitions (`in/4`) that an input topic got during the run, and that the group did not read in time.
+    passed_over: Mapping[str, Sequence[str]] = field(default_factory=dict)
     # By table: the rows that the run wrote. Empty if they were not counted.
     rows: Mapping[str, int] = field(default_factory=dict)
     history_crc: int | None = None  # CRC-32 of history.jsonl; None if the run promises no such file

@@ -60,6 +60,10 @@ class EndMarkers(Protocol):
         """
         ...
 
+    def unread(self, stage: StageSpec) -> Sequence[TopicPartition]:
+        """Return the partitions with inputs for which the group had committed nothing at the last `inputs_left`."""
+        ...
+
     def resolve_ends(self, topic_partitions: Sequence[TopicPartition]) -> None:
         """Read the end offset of each partition, if no sentinel will mark it. Raises `WaitTimeout`."""
         ...
@@ -87,6 +91,7 @@ class SentinelEndMarkers:
         self._cluster = cluster
         self._backlog = backlog
         self._last_seen: dict[str, str] = {}  # by stage
+        self._unread: dict[str, Sequence[TopicPartition]] = {}  # by stage
 
     def inputs_left(self, stage: StageSpec, starting: bool = False, ended: bool = False) -> int | None:
         """Count the inputs that the group has not committed, or the unprocessed rows of the tables that it reads."""
@@ -115,6 +120,9 @@ class SentinelEndMarkers:
         if self._is_open(stage, ends):
             return None
         behind = _behind(positions, ends)
+        self._unread[stage.name] = [
+            topic_partition for topic_partition in behind if topic_partition not in positions
+        ]
         self._last_seen[stage.name] = join_words(
             f"{t}/{p} is processed to offset {position} of {ends[t, p][1]}"
             for (t, p), position in behind.items()
@@ -134,6 +142,10 @@ class SentinelEndMarkers:
     def last_seen(self, stage: StageSpec) -> str:
         """Say what the last call of `inputs_left` saw."""
         return self._last_seen.get(stage.name, "")
+
+    def unread(self, stage: StageSpec) -> Sequence[TopicPartition]:
+        """Return the partitions with inputs for which the group had committed nothing at the last `inputs_left`."""
+        return self._unread.get(stage.name, ())
 
     def outputs_written(self, stage: StageSpec) -> int:
         """Always 0: committed offsets and journals show the progress."""

@@ -6,16 +6,17 @@ ends of the partitions. A step that fails is an evidence problem, so the verdict
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from harness.cluster import Cluster
-from harness.common.errors import EnvironmentFailure, FencepostError
+from harness.common.errors import EnvironmentFailure, FencepostError, WaitTimeout
 from harness.common.waiting import wait_for, wait_while_progressing
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicPartition
 from harness.model.vocabulary import Role
+from harness.record.naming import partition_key
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.wording import plural
 from harness.runner.end_markers import EndMarkers
@@ -77,7 +78,7 @@ def quiesce(
             attempt(
                 ReasonCode.NOT_DRAINED,
                 f"{stage.name} did not process all its inputs",
-                partial(_drain, context, run_log, ends, stage, timeouts),
+                partial(_drain, context, run_log, ends, pipeline, stage, timeouts),
                 stage.name,
                 _remedy(stage),
             )
@@ -168,13 +169,21 @@ def _stop(run_log: RunLog, context: FaultContext, *roles: Role) -> None:
 
 
 def _drain(
-    context: FaultContext, run_log: RunLog, ends: EndMarkers, stage: StageSpec, timeouts: DrainTimeouts
+    context: FaultContext,
+    run_log: RunLog,
+    ends: EndMarkers,
+    pipeline: PipelineSpec,
+    stage: StageSpec,
+    timeouts: DrainTimeouts,
 ) -> None:
     """Wait until the stage has committed all its visible inputs. Give up when it makes no progress.
 
-    Workers that only abort and retry do not make progress.
+    Workers that only abort and retry do not make progress. If an input topic got partitions during the run, the stage
+    may take `metadata_max_age_s` to notice them. Note the new partitions that its group did not read in that time.
     """
     processes = context.processes
+    added = _added_partitions(context.cluster, pipeline, stage.reads)
+    notice_s = stage.metadata_max_age_s if added else 0.0
     remaining: list[int | None] = [None]
     fewest: list[int] = []
 
@@ -203,14 +212,31 @@ def _drain(
     quiet_s = 0.0
     if stage.group is None and not stage.progress:
         awaited, quiet_s = f"{stage.name} to write nothing for {stage.idle_s:g} s", stage.idle_s
-    wait_while_progressing(
-        drained,
-        progress,
-        awaited,
-        timeouts.drain_s + quiet_s + (stage.every_s or 0.0) + (stage.works_within_s or 0.0),
-        every_s=timeouts.every_s,
-        last_seen=lambda: _left_in_words(ends, stage, remaining[0]),
-        report_wait=run_log.progress.say,
+    try:
+        wait_while_progressing(
+            drained,
+            progress,
+            awaited,
+            timeouts.drain_s + quiet_s + notice_s + (stage.every_s or 0.0) + (stage.works_within_s or 0.0),
+            every_s=timeouts.every_s,
+            last_seen=lambda: _left_in_words(ends, stage, remaining[0]),
+            report_wait=run_log.progress.say,
+        )
+    except WaitTimeout:
+        if skipped := sorted(added & set(ends.unread(stage))):
+            run_log.passed_over[stage.group or stage.name] = [partition_key(*each) for each in skipped]
+        raise
+
+
+def _added_partitions(
+    cluster: Cluster, pipeline: PipelineSpec, topics: Sequence[str]
+) -> frozenset[TopicPartition]:
+    """Return the partitions that these topics of the pipeline got during the run. Raises `WaitTimeout`."""
+    own = {topic.name for topic in pipeline.topics}.intersection(topics)
+    return (
+        frozenset(cluster.log_offsets(sorted(own)).keys() - set(pipeline.topic_partitions))
+        if own
+        else frozenset()
     )
 
 
@@ -273,8 +299,8 @@ def _read_to_the_ends(
     topic_partitions = list(pipeline.topic_partitions)
 
     def add_partitions() -> None:
-        present = context.cluster.log_offsets([topic.name for topic in pipeline.topics])
-        topic_partitions.extend(sorted(present.keys() - set(topic_partitions)))
+        topics = [topic.name for topic in pipeline.topics]
+        topic_partitions.extend(sorted(_added_partitions(context.cluster, pipeline, topics)))
 
     not_marked = ReasonCode.NO_SENTINELS, "the ends of the partitions were not marked"
 

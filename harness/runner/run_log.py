@@ -59,6 +59,7 @@ class RunLog:
     requests: ObservedClients = field(default_factory=ObservedClients)
     program_clients: Mapping[str, ProgramClient] = field(default_factory=dict)
     stage_progress: Mapping[str, StageProgress] = field(default_factory=dict)  # by stage
+    passed_over: dict[str, list[str]] = field(default_factory=dict)  # by group: see `RunMetadata`
     clients: Sequence[str] = ()  # the clients of the workers, from their journals
     # The finalized level of each feature of the cluster.
     features: Mapping[str, int] = field(default_factory=dict)
@@ -122,6 +123,7 @@ class RunLog:
             requests=self.requests.versions,
             program_clients=self.program_clients,
             stage_progress=dict(self.stage_progress),
+            passed_over=dict(self.passed_over),
             rows=self.rows,
             compacted=self.compacted,
             refused_logs=self.unreadable_logs,

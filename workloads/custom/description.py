@@ -112,6 +112,9 @@ class CustomStage:
     )
     # How long a fault on an instance waits until the stage writes again; None: 20 s, and nothing is reserved for it
     works_within_s: float | None = None
+    metadata_max_age_s: float = (
+        300.0  # the default of the setting metadata.max.age.ms, in Java and in librdkafka
+    )
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
     kind: str = SERVICE  # SERVICE or JOB

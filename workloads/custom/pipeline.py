@@ -134,6 +134,7 @@ class CustomPipeline:
             ordered=stage.ordered,
             idle_s=stage.idle_s,
             works_within_s=stage.works_within_s,
+            metadata_max_age_s=stage.metadata_max_age_s,
             progress=stage.progress is not None,
             writes=stage.writes,
             journaled=False,

@@ -135,6 +135,7 @@ def _stage(file: Path, n: int, row: Any) -> CustomStage:
         ordered=table.boolean("ordered", False),
         idle_s=table.number("idle_s", 1, 300, 15.0),
         works_within_s=table.number("works_within_s", 1, 600, 0.0) or None,
+        metadata_max_age_s=table.number("metadata_max_age_s", 1, 3600, 300.0),
         env=env,
         cwd=table.text("cwd"),
         kind=table.text("kind") or SERVICE,
