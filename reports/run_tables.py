@@ -2,7 +2,6 @@
 these files.
 """
 
-import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from harness.common.documents import read_toml
 from harness.common.errors import UnreadableInput
 from harness.record.log_schema import LOG
 from harness.record.protocol_journal import JOURNAL, ProtocolJournal, read_journal
@@ -42,7 +42,7 @@ class RunTables:
     def settings(self) -> Mapping[str, Any]:
         """The tables of run.toml; empty if it does not exist or is damaged."""
         try:
-            return tomllib.loads((self.folder / PLAN).read_text())
+            return read_toml(self.folder / PLAN)
         except (OSError, ValueError):
             return {}
 
@@ -124,7 +124,7 @@ class RunTables:
         if not path.exists():
             return ProtocolJournal(missing=self.metadata.protocol_crc is not None)
         try:
-            run = tomllib.loads((self.folder / PLAN).read_text())["run"]
+            run = read_toml(self.folder / PLAN)["run"]
             zero_ns = int(run["monotonic_ns_at_zero"])
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise UnreadableInput(

@@ -57,7 +57,9 @@ class Replica:
         path = self._folder / "partition.metadata"
         if not path.exists():
             return None
-        lines = dict(line.split(": ", 1) for line in path.read_text().splitlines() if ": " in line)
+        lines = dict(
+            line.split(": ", 1) for line in path.read_text(encoding="utf-8").splitlines() if ": " in line
+        )
         return lines.get("topic_id")
 
 
@@ -89,7 +91,7 @@ def _read_checkpoint(path: Path) -> Mapping[tuple[str, int], int]:
     if not path.exists() or not path.stat().st_size:
         return {}
     try:
-        version, count, *lines = path.read_text().split("\n")
+        version, count, *lines = path.read_text(encoding="utf-8").split("\n")
         entries = [line.split(" ") for line in lines if line]
         if int(version) != 0 or int(count) != len(entries):
             raise ValueError(f"{len(entries)} entries, version {version}, count {count}")

@@ -1,11 +1,11 @@
 """Read `pipeline.toml`. Each error message is one sentence that names the file and the key."""
 
 import re
-import tomllib
 from pathlib import Path
 from signal import Signals
 from typing import Any
 
+from harness.common.documents import read_toml
 from harness.common.errors import UsageError
 from harness.common.names import nearest, unknown
 from harness.common.secrets import REDACTED
@@ -38,7 +38,7 @@ def read(file: Path) -> PipelineDescription:
     except RuntimeError as error:
         raise UsageError(f"{file} cannot be read: {error}") from error
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        document = read_toml(file)
     except OSError as error:
         raise UsageError(
             f"{file} cannot be read: {error.strerror or error}; `fencepost init` writes one"

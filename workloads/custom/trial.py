@@ -41,6 +41,7 @@ def require_working(description: PipelineDescription) -> None:
             errors="replace",
             timeout=TIMEOUT_S,
             check=False,
+            encoding="utf-8",
         )
     except subprocess.TimeoutExpired:
         names = ", ".join(map(str, description.functions))
