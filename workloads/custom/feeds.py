@@ -1,14 +1,21 @@
 """Inputs of a custom pipeline: from a user's function, or from a file of JSON lines."""
 
+import codecs
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
 import orjson
 
+from harness.common.names import unknown
 from harness.model.expectation import Feed, FeedRecord
+from harness.results.wording import join_words
 from workloads.custom.description import InputSource, UserFunction
 from workloads.custom.functions import UserError, as_bytes, call
+
+FIELDS = ("key", "value", "headers")
+"""The fields of an input in a file."""
+EXAMPLE = '{"key": "...", "value": "..."}'
 
 
 def feed_of(topic: str, inputs: InputSource) -> Feed:
@@ -16,7 +23,10 @@ def feed_of(topic: str, inputs: InputSource) -> Feed:
     if inputs.make is not None:
         return Feed(topic, _from_function(inputs.make), inputs.share)
     assert inputs.file is not None
-    rows = inputs.file.read_bytes().splitlines()
+    content = inputs.file.read_bytes().removeprefix(codecs.BOM_UTF8)
+    rows = [(number, row) for number, row in enumerate(content.splitlines(), 1) if row.strip()]
+    if not rows:
+        raise UserError(f"{inputs.file} has no input: write one on each line, like {EXAMPLE}")
     return Feed(topic, _from_lines(str(inputs.file), rows), inputs.share, count=len(rows))
 
 
@@ -30,18 +40,24 @@ def _from_function(function: UserFunction) -> Callable[[Random, int], FeedRecord
     return make
 
 
-def _from_lines(file: str, rows: Sequence[bytes]) -> Callable[[Random, int], FeedRecord]:
+def _from_lines(file: str, rows: Sequence[tuple[int, bytes]]) -> Callable[[Random, int], FeedRecord]:
+    """Return a function that makes the record of a row. `rows` has the number and the text of each line."""
+
     def make(rng: Random, n: int) -> FeedRecord:
+        number, row = rows[n]
+        where = f"{file}: line {number}"
         try:
-            body: Mapping[str, Any] = orjson.loads(rows[n])
+            body: Mapping[str, Any] = orjson.loads(row)
             key, value, headers = body.get("key"), body["value"], body.get("headers", {})
         except (orjson.JSONDecodeError, KeyError, AttributeError) as error:
+            raise UserError(f"{where} must look like {EXAMPLE}") from error
+        if other := sorted(body.keys() - {*FIELDS}):
             raise UserError(
-                f'{file}: line {n + 1} must look like {{"key": "...", "value": "..."}}'
-            ) from error
+                f"{where}: {unknown('field', other[0], FIELDS)}; an input has {join_words(FIELDS)}"
+            )
         if isinstance(value, dict | list):
             value = orjson.dumps(value)
-        return _as_feed_record(f"{file}: line {n + 1}", key, value, headers)
+        return _as_feed_record(where, key, value, headers)
 
     return make
 

@@ -76,6 +76,8 @@ def _inputs(pipeline: CustomPipeline) -> Iterator[InputRecord]:
     """Yield the inputs to try."""
     for feed in pipeline.feeds():
         rng = Random("trial")
+        for n in range(feed.count or 0):
+            feed.make(rng, n)  # a file of inputs: a wrong line is found before the run
         for n in range(min(INPUTS_PER_TOPIC, feed.count if feed.count is not None else INPUTS_PER_TOPIC)):
             made = feed.make(rng, n)
             partition = _partition(pipeline, feed.topic, made.key, n)
