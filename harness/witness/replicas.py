@@ -51,6 +51,8 @@ class Replica:
         for batch in read_log(self._folder, self.damage):
             self.log_end = max(self.log_end, batch.last_offset + 1)
             yield batch
+        if self.damage.zeros and self.high_watermark is not None and self.log_end < self.high_watermark:
+            self.damage.add(f"{self.damage.zeros}; the high watermark is {self.high_watermark}")
 
     def topic_id(self) -> str | None:
         """Return the topic's id. None if Kafka has not written it."""
