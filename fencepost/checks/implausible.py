@@ -18,6 +18,8 @@ from harness.settings.run_file import StoredPlan
 
 SLACK_S = 1.0
 """A time is rounded, and the end of a phase is measured after the end of what it contains."""
+MOST_JOURNAL_BYTES = 64 << 20
+"""A journal of the faults has a few hundred bytes for each fault."""
 OF_PROCESS = re.compile(r"\bprocess (\d+) (?:stopped|continued|ended) by SIG")
 WORKERS, FAULTS = "workers", "faults"
 """The phases in which a fault may begin."""
@@ -30,17 +32,33 @@ def find_implausible(folder: Path, plan: StoredPlan, run_metadata: RunMetadata) 
     """
     yield from _impossible_numbers(plan, run_metadata)
     yield from _impossible_times(run_metadata)
+    yield from _too_short(plan, run_metadata)
     pids = {
         row["journal"]: row["pid"]
         for row in read_parquet(folder / "history" / "journals.parquet", ["journal", "pid"]).to_pylist()
     }
     rows = read_parquet(folder / "history" / "partitions.parquet", ["topic", "partition"]).to_pylist()
     partitions = {f"{row['topic']}/{row['partition']}" for row in rows}
+    partitions |= {f"{topic}/{number}" for topic, number in plan.pipeline.topic_partitions}
+    brokers = _brokers(folder, plan)
     for fault in run_metadata.faults:
         yield from _impossible_target(fault, plan.pipeline, run_metadata, pids)
-        if (partition := fault.details.get("partition")) is not None and partition not in partitions:
+        partition = fault.details.get("partition", "__")
+        # The partitions of internal topics are not known if their logs were not read.
+        if not partition.startswith("__") and partition not in partitions:
             yield f"{fault.fault} acted on {partition}, and the run had no such partition"
+        named = re.findall(r"\d+", f"{fault.details.get('broker', '')} {fault.details.get('brokers', '')}")
+        if brokers and (others := sorted(set(map(int, named)) - brokers)):
+            yield f"{fault.fault} acted on broker {others[0]}, and the run had no such broker"
     yield from _not_in_journal(folder / "journals" / "nemesis.jsonl", run_metadata)
+
+
+def _brokers(folder: Path, plan: StoredPlan) -> set[int]:
+    """Return the brokers of a run; empty if the logs of all of them were not read."""
+    path = folder / "log" / "replicas.parquet"
+    if not plan.promises.replicas or not path.is_file():
+        return set()
+    return {*range(1, plan.options.brokers + 1), *read_parquet(path, ["broker"])["broker"].to_pylist()}
 
 
 def _impossible_numbers(plan: StoredPlan, run_metadata: RunMetadata) -> Iterator[str]:
@@ -98,6 +116,17 @@ def _impossible_times(run_metadata: RunMetadata) -> Iterator[str]:
             yield f"the change of stage {change.stage} ended before it began"
 
 
+def _too_short(plan: StoredPlan, run_metadata: RunMetadata) -> Iterator[str]:
+    """Yield a message if the run ended long before its time limit, and nothing says why."""
+    limit_s = plan.options.time_limit_s
+    if run_metadata.interrupted or run_metadata.evidence_problems:
+        return
+    for phase in run_metadata.phases:
+        length_s = phase.end_s - phase.start_s
+        if phase.name == FAULTS and 0 <= length_s < limit_s - SLACK_S:
+            yield f"the phase {FAULTS} lasted {length_s:g} s, and the time limit was {limit_s:g} s"
+
+
 def _impossible_target(
     fault: FaultReport, pipeline: PipelineSpec, run_metadata: RunMetadata, pids: Mapping[str, int | None]
 ) -> Iterator[str]:
@@ -152,6 +181,8 @@ def _not_in_journal(path: Path, run_metadata: RunMetadata) -> Iterator[str]:
 def _events(path: Path) -> list[Mapping[str, Any]]:
     """Return the lines of the journal; none if it does not exist or has a line that cannot be read."""
     try:
+        if path.stat().st_size > MOST_JOURNAL_BYTES:
+            return []
         events = [orjson.loads(line) for line in path.read_bytes().splitlines()]
     except (OSError, orjson.JSONDecodeError):
         return []
