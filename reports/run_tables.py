@@ -213,6 +213,13 @@ class RunTables:
         return ", ".join(f"{self.name(tp)} @ {spans(offsets)}" for tp, offsets in sorted(by_tp.items()))
 
 
+def span(first: int, following: int) -> str:
+    """Return a range of offsets in short: `55 to 57`. Empty if it has none."""
+    if following <= first:
+        return ""
+    return str(first) if following == first + 1 else f"{first} to {following - 1}"
+
+
 def spans(offsets: Sequence[int]) -> str:
     """Return offsets in short: `55 to 57, 60`."""
     runs: list[list[int]] = []
@@ -221,4 +228,4 @@ def spans(offsets: Sequence[int]) -> str:
             runs[-1][1] = offset
         else:
             runs.append([offset, offset])
-    return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in runs)
+    return ", ".join(span(first, last + 1) for first, last in runs)

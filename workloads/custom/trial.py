@@ -20,6 +20,8 @@ from workloads.custom.pipeline import CustomPipeline
 
 INPUTS_PER_TOPIC = 20
 """The number of inputs of each topic that are made."""
+LINES_PER_FILE = 200_000
+"""The number of lines of a file of inputs that are read. This takes two seconds."""
 TIMEOUT_S = 30.0
 PARTITIONS = 6
 """The number of partitions of a topic for which the file gives none. It must be more than one."""
@@ -76,7 +78,7 @@ def _inputs(pipeline: CustomPipeline) -> Iterator[InputRecord]:
     """Yield the inputs to try."""
     for feed in pipeline.feeds():
         rng = Random("trial")
-        for n in range(feed.count or 0):
+        for n in range(min(feed.count or 0, LINES_PER_FILE)):
             feed.make(rng, n)  # a file of inputs: a wrong line is found before the run
         for n in range(min(INPUTS_PER_TOPIC, feed.count if feed.count is not None else INPUTS_PER_TOPIC)):
             made = feed.make(rng, n)
