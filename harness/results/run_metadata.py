@@ -32,7 +32,7 @@ class RunPhase:
         """Read an entry of `phases`. Raises TypeError."""
         phase = cls(**body)
         if not isinstance(phase.name, str) or not all(map(is_time, (phase.start_s, phase.end_s))):
-            raise TypeError(f"{body!r} is not a phase of a run")
+            raise TypeError(f"{body!r} is not the report of a phase")
         return phase
 
 
