@@ -74,7 +74,7 @@ def open_evidence(history: str, folder: Path) -> Evidence:
                 )
     try:
         require_bounded_ranges(folder)
-        differences = (KILLED.text,)
+        differences: tuple[str, ...] = (KILLED.text,)
         if run_metadata:
             differences = (*find_differences(folder, plan), *find_implausible(folder, plan, run_metadata))
         evidence = Evidence(history, folder, plan, run_metadata, differences)
