@@ -60,7 +60,7 @@ def write_jsonl(path: Path, transactions: int, seed: int = 0) -> None:
 
 def write_edn(path: Path, transactions: int, seed: int = 0) -> None:
     """Write the history as Jepsen's `history.edn`."""
-    with path.open("w") as file:
+    with path.open("w", encoding="utf-8") as file:
         for event in history(transactions, seed):
             _write_edn(file, event)
 

@@ -110,7 +110,7 @@ DAMAGES: tuple[Callable[[bytes], bytes], ...] = (
 
 def write(case: Case, path: Path, size: int) -> None:
     """Write the history as JSON Lines."""
-    with path.open("w") as file:
+    with path.open("w", encoding="utf-8") as file:
         for event in case.events(round(case.share * size)):
             file.write(json.dumps(event, separators=(",", ":")) + "\n")
 
@@ -146,7 +146,10 @@ def check(paths: list[Path], *arguments: str) -> tuple[int, list[dict[str, objec
     began_s = time.monotonic()
     command = [sys.executable, "-P", "-m", "fencepost", "check", "--json", *arguments, *map(str, paths)]
     cost, cpu_s = Cost(), dict[tuple[int, float], float]()
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8") as out,
+        tempfile.TemporaryFile("w+", encoding="utf-8") as err,
+    ):
         child = subprocess.Popen(command, stdout=out, stderr=err)
         watched = psutil.Process(child.pid)
         while child.poll() is None:

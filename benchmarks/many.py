@@ -77,9 +77,9 @@ def copies(originals: Sequence[Path], store: Path, count: int) -> None:
 def copy(original: Path, folder: Path, run: int) -> None:
     """Copy a run, with another id in its plan and in every row of its tables."""
     folder.mkdir(parents=True)
-    plan = tomllib.loads((original / PLAN).read_text())
+    plan = tomllib.loads((original / PLAN).read_text(encoding="utf-8"))
     plan["run"]["id"] = run
-    (folder / PLAN).write_text(tomli_w.dumps(plan))
+    (folder / PLAN).write_text(tomli_w.dumps(plan), encoding="utf-8")
     for name in COPIED:
         if (original / name).exists():
             shutil.copy(original / name, folder / name)

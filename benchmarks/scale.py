@@ -184,7 +184,10 @@ class ProcessCost:
 def run_cold(arguments: list[str]) -> ProcessCost:
     """Run Python with these arguments until it ends."""
     began_s = time.monotonic()
-    with tempfile.TemporaryFile("w+") as stderr, tempfile.TemporaryFile("w+") as answer:
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8") as stderr,
+        tempfile.TemporaryFile("w+", encoding="utf-8") as answer,
+    ):
         child = subprocess.Popen([sys.executable, *arguments], stdout=answer, stderr=stderr)
         peak, used_s, answered_s = 0.0, dict[int, float](), 0.0
         watched = psutil.Process(child.pid)

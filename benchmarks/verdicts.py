@@ -90,7 +90,15 @@ def taken_s(command: list[str]) -> float:
     """Return the seconds of a process that uses the same Java as Fencepost."""
     began_s = time.monotonic()
     environment = {**os.environ, "JAVA_HOME": str(find_java("auto").home)}
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    done = subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment,
+        encoding="utf-8",
+        errors="replace",
+    )
     if done.returncode not in (0, 1, 3):  # there is no verdict, so the time means nothing
         raise SystemExit(f"{' '.join(command)[:100]} ended with {done.returncode}: {done.stderr[-300:]}")
     return time.monotonic() - began_s

@@ -85,9 +85,9 @@ class Result:
         """The shell command that repeats the run. None for an external history, or if `run.toml` was removed."""
         try:
             document = tomllib.loads((self.folder / "run.toml").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            command: str | None = document["run"]["command"]
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return None
-        command: str | None = document.get("run", {}).get("command")
         return command
 
     def assert_valid(self) -> None:
@@ -271,7 +271,13 @@ def _call(arguments: Sequence[str], timeout_s: float | None) -> list[Result]:
         environment = {**os.environ, MESSAGE_FILE_VARIABLE: str(message_file)}
         try:
             process = subprocess.Popen(
-                [*command(), *arguments], stdout=subprocess.PIPE, stderr=None, text=True, env=environment
+                [*command(), *arguments],
+                stdout=subprocess.PIPE,
+                stderr=None,
+                text=True,
+                env=environment,
+                encoding="utf-8",
+                errors="replace",
             )
         except OSError as error:
             raise FencepostFailed(4, f"`{shlex.join(command())}` cannot be started: {error}") from None

@@ -1,5 +1,6 @@
 """The command line: find the command, run it, and turn each error into one sentence and an exit status."""
 
+import io
 import os
 import sys
 import tempfile
@@ -74,6 +75,11 @@ def run_command_line(arguments: Sequence[str]) -> int:
     if sys.stdout is None:  # the parent process closed it
         print(f"{NAME}: standard output is closed: {NO_READER}", file=sys.stderr)
         return ExitStatus.FAILURE
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(
+            stream, io.TextIOWrapper
+        ):  # a terminal may lack a character, such as those of a user's names
+            stream.reconfigure(errors="backslashreplace")
     if not arguments:
         print(command_group.make_context(NAME, [], resilient_parsing=True).get_help(), file=sys.stderr)
         return ExitStatus.USAGE

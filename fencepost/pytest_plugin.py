@@ -38,7 +38,8 @@ HELP = {
     "nightly": f"run each test that uses `fencepost` {NIGHTLY_SEEDS} times, each time with another seed, "
     f"and with a time limit {NIGHTLY_FACTOR} times as long; nightly=dict(seeds=..., time_limit=...) in the marker "
     "overrides both",
-    "store": "store the runs of the fixture `fencepost` in this folder (default: the temporary folder of each test)",
+    "store": "store the runs of the fixture `fencepost` in this folder, relative to the rootdir (default: the "
+    "temporary folder of each test)",
     "command": "run the command `fencepost` of another environment, for instance '/opt/fencepost/bin/fencepost' or "
     "'pipx run fencepost'",
 }
@@ -54,7 +55,7 @@ class PluginSession:
 
     seed: int
     nightly: bool
-    before: str | None  # the value of `COMMAND_VARIABLE` before the session
+    before: dict[str, str | None]  # the values of the environment variables before the session
     server: SharedServer | None = None  # which workers of pytest-xdist share
 
 
@@ -66,6 +67,8 @@ class PluginRuns:
     started: int = 0
 
 
+IMPORT_VARIABLE = "FENCEPOST_IMPORT_PATH"
+"""The environment variable with the folders from which pytest imports: a pipeline's functions can do so as well."""
 _SESSION = pytest.StashKey[PluginSession]()
 _RUNS = pytest.StashKey[PluginRuns]()
 
@@ -86,9 +89,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if seed is None:
         seed = _worker_input(config).get("fencepost_seed", secrets.randbelow(2**31))
     nightly = config.getoption("--fencepost-nightly")
-    config.stash[_SESSION] = PluginSession(seed, nightly, os.environ.get(COMMAND_VARIABLE))
+    before = {variable: os.environ.get(variable) for variable in (COMMAND_VARIABLE, IMPORT_VARIABLE)}
+    config.stash[_SESSION] = PluginSession(seed, nightly, before)
+    folders = [config.rootpath, *config.getini("pythonpath")]
+    os.environ[IMPORT_VARIABLE] = os.pathsep.join(map(str, folders))
     if command := config.getoption("--fencepost-command"):
-        os.environ[COMMAND_VARIABLE] = command
+        os.environ[COMMAND_VARIABLE] = _with_absolute_path(command, config.invocation_params.dir)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -98,10 +104,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         return
     if session.server:
         session.server.close()
-    if session.before is None:
-        os.environ.pop(COMMAND_VARIABLE, None)
-    else:
-        os.environ[COMMAND_VARIABLE] = session.before
+    for variable, before in session.before.items():
+        if before is None:
+            os.environ.pop(variable, None)
+        else:
+            os.environ[variable] = before
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -175,7 +182,8 @@ def fencepost(request: pytest.FixtureRequest, fencepost_spark: None, fencepost_n
     """
     session = request.config.stash[_SESSION]
     folder = request.config.getoption("--fencepost-store")
-    store = folder or str(request.getfixturevalue("tmp_path") / "store")
+    root = request.config.rootpath  # a test may change the working directory
+    store = str(root / Path(folder).expanduser() if folder else request.getfixturevalue("tmp_path") / "store")
     runs = request.node.stash.setdefault(_RUNS, PluginRuns())
     marker = _marker_options(request.node)
 
@@ -197,7 +205,10 @@ def fencepost(request: pytest.FixtureRequest, fencepost_spark: None, fencepost_n
         result = run(**settings)
         result = shared.result(result) if shared else result
         runs.results.append(result)
-        properties = {"verdict": result.word, "seed": settings["seed"], "report": result.report}
+        report = result.report
+        if report is not None and report.is_relative_to(root):
+            report = report.relative_to(root)
+        properties = {"verdict": result.word, "seed": settings["seed"], "report": report}
         request.node.user_properties += [
             (f"fencepost_{key}", str(value)) for key, value in properties.items()
         ]
@@ -227,6 +238,14 @@ def _repeat(item: pytest.Item) -> str:
     if command := item.config.getoption("--fencepost-command"):
         words += ["--fencepost-command", command]
     return shlex.join(words)
+
+
+def _with_absolute_path(command: str, folder: Path) -> str:
+    """Return a command whose program, if its path is relative, is found from any working directory."""
+    program, *words = shlex.split(command) or [""]
+    path = Path(program).expanduser()
+    is_path = "/" in program and not path.is_absolute()
+    return shlex.join([str(folder / path), *words]) if is_path else command
 
 
 def _worker_input(config: pytest.Config) -> dict[str, Any]:

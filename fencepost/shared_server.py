@@ -261,7 +261,7 @@ class Handler(socketserver.StreamRequestHandler):
 
     def _send_message(self, body: dict[str, Any]) -> None:
         try:
-            self.wfile.write(json.dumps(body, ensure_ascii=False).encode() + b"\n")
+            self.wfile.write(json.dumps(body).encode() + b"\n")
         except OSError as error:
             log.info("the client is gone: %s", error)
 

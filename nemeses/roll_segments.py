@@ -73,7 +73,10 @@ def roll_segments(context: FaultContext, planned: PlannedFault) -> Iterator[Inje
 def _compactions(cluster: Cluster, topic: str) -> int:
     """Return how often the brokers' logs say that the log cleaner has compacted a replica of the topic."""
     line = re.compile(rf"cleaned log {re.escape(topic)}-\d+ ")
-    return sum(len(line.findall(broker.log_file.read_text(errors="replace"))) for broker in cluster.brokers)
+    return sum(
+        len(line.findall(broker.log_file.read_text(errors="replace", encoding="utf-8")))
+        for broker in cluster.brokers
+    )
 
 
 NEMESIS = Nemesis(

@@ -1,11 +1,11 @@
 """The secrets that a run and this machine know, so that a text that may contain them, such as a log, can be shown."""
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.common.documents import read_toml
 from harness.common.secrets import REDACTED, is_secret
 
 SHORTEST_SECRET = 6
@@ -73,6 +73,6 @@ def is_placeholder(text: str) -> bool:
 def read_pipeline(file: Path) -> dict[str, Any]:
     """Return the content of a pipeline file. A file that cannot be read is empty."""
     try:
-        return tomllib.loads(file.expanduser().read_text(encoding="utf-8"))
+        return read_toml(file.expanduser())
     except (OSError, ValueError):
         return {}

@@ -2,7 +2,6 @@
 these files.
 """
 
-import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from harness.common.documents import read_toml
 from harness.common.errors import UnreadableInput
 from harness.record.log_schema import LOG
 from harness.record.protocol_journal import JOURNAL, ProtocolJournal, read_journal
@@ -42,7 +42,7 @@ class RunTables:
     def settings(self) -> Mapping[str, Any]:
         """The tables of run.toml; empty if it does not exist or is damaged."""
         try:
-            return tomllib.loads((self.folder / PLAN).read_text())
+            return read_toml(self.folder / PLAN)
         except (OSError, ValueError):
             return {}
 
@@ -124,7 +124,7 @@ class RunTables:
         if not path.exists():
             return ProtocolJournal(missing=self.metadata.protocol_crc is not None)
         try:
-            run = tomllib.loads((self.folder / PLAN).read_text())["run"]
+            run = read_toml(self.folder / PLAN)["run"]
             zero_ns = int(run["monotonic_ns_at_zero"])
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise UnreadableInput(
@@ -213,6 +213,13 @@ class RunTables:
         return ", ".join(f"{self.name(tp)} @ {spans(offsets)}" for tp, offsets in sorted(by_tp.items()))
 
 
+def span(first: int, following: int) -> str:
+    """Return a range of offsets in short: `55 to 57`. Empty if it has none."""
+    if following <= first:
+        return ""
+    return str(first) if following == first + 1 else f"{first} to {following - 1}"
+
+
 def spans(offsets: Sequence[int]) -> str:
     """Return offsets in short: `55 to 57, 60`."""
     runs: list[list[int]] = []
@@ -221,4 +228,4 @@ def spans(offsets: Sequence[int]) -> str:
             runs[-1][1] = offset
         else:
             runs.append([offset, offset])
-    return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in runs)
+    return ", ".join(span(first, last + 1) for first, last in runs)

@@ -35,8 +35,10 @@ def build(folder: Path) -> None:
     sums = LOCK.read_text(encoding="utf-8")
     modules = [line.split()[:2] for line in sums.splitlines() if line and "/go.mod " not in line]
     required = "\n".join(f"\t{module} {version}" for module, version in modules)
-    (folder / "go.mod").write_text(f"module fencepost/actionlint\n\ngo 1.25.0\n\nrequire (\n{required}\n)\n")
-    (folder / "go.sum").write_text(sums)
+    (folder / "go.mod").write_text(
+        f"module fencepost/actionlint\n\ngo 1.25.0\n\nrequire (\n{required}\n)\n", encoding="utf-8"
+    )
+    (folder / "go.sum").write_text(sums, encoding="utf-8")
     go = go_command()
     environment = {
         **os.environ,
@@ -54,6 +56,8 @@ def build(folder: Path) -> None:
             text=True,
             timeout=BUILD_TIMEOUT_S,
             check=False,
+            encoding="utf-8",
+            errors="replace",
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise FetchFailed(f"actionlint {VERSION} could not be built: {error}") from error

@@ -50,7 +50,9 @@ def wheel(version: str, python: str, platforms: tuple[str, ...]) -> tuple[str, s
         command += ["--platform", platform]
     with tempfile.TemporaryDirectory() as folder:
         command += ["--target", folder, f"confluent-kafka=={version}"]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        answer = subprocess.run(
+            command, capture_output=True, text=True, check=False, encoding="utf-8", errors="replace"
+        )
     if answer.returncode != 0:
         return None
     report = json.loads(answer.stdout)["install"][0]["download_info"]
@@ -88,4 +90,4 @@ def lock(client: str, version: str) -> str:
 if __name__ == "__main__":
     for argument in sys.argv[1:]:
         name, _, number = argument.partition(":")
-        (FOLDER / f"client-{name}-{number}.lock").write_text(lock(name, number))
+        (FOLDER / f"client-{name}-{number}.lock").write_text(lock(name, number), encoding="utf-8")

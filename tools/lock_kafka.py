@@ -31,11 +31,11 @@ def closure(group: str, artifact: str, version: str) -> Jars:
     """For each (group, artifact): the version that Maven chooses, and its file."""
     with tempfile.TemporaryDirectory() as folder:
         pom, answer = Path(folder, "pom.xml"), Path(folder, "answer")
-        pom.write_text(POM.format(group, artifact, version))
+        pom.write_text(POM.format(group, artifact, version), encoding="utf-8")
         goal = ["dependency:list", "-DincludeScope=runtime", "-DoutputAbsoluteArtifactFilename=true"]
         mvn = ["mvn", "--batch-mode", "--quiet", "--strict-checksums", "--file", str(pom)]
         subprocess.run([*mvn, *goal, f"-DoutputFile={answer}"], check=True)
-        return {(g, a): (v, Path(file)) for g, a, v, file in LINE.findall(answer.read_text())}
+        return {(g, a): (v, Path(file)) for g, a, v, file in LINE.findall(answer.read_text(encoding="utf-8"))}
 
 
 def lock(version: str) -> str:
@@ -65,4 +65,4 @@ def logging(jars: Jars, tools: Jars) -> Jars:
 
 
 if __name__ == "__main__":
-    (FOLDER / f"kafka-{sys.argv[1]}.lock").write_text(lock(sys.argv[1]))
+    (FOLDER / f"kafka-{sys.argv[1]}.lock").write_text(lock(sys.argv[1]), encoding="utf-8")

@@ -120,9 +120,13 @@ def find_java(java_home: Path | None) -> tuple[Path, int]:
         )
     java = home / "bin" / "java"
     with suppress(OSError):
-        if version := re.search(r'JAVA_VERSION="(?:1\.)?(\d+)', (home / "release").read_text()):
+        if version := re.search(
+            r'JAVA_VERSION="(?:1\.)?(\d+)', (home / "release").read_text(encoding="utf-8")
+        ):
             return java, int(version[1])
-    output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    output = subprocess.run(
+        [java, "-version"], capture_output=True, text=True, check=False, encoding="utf-8", errors="replace"
+    ).stderr
     version = re.search(r'version "(?:1\.)?(\d+)', output)
     return java, int(version[1]) if version else 17
 
@@ -150,7 +154,9 @@ def make_archive(settings: SparkSettings, path: Path, module: str) -> Path:
     command = [sys.executable, "-P", "-m", module, flag]
     if settings.java_home:
         command.append(str(settings.java_home))
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=900, encoding="utf-8", errors="replace"
+    )
     if done.returncode != 0 or not part.exists():
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
         part.unlink(missing_ok=True)
@@ -200,7 +206,7 @@ def java_command(settings: SparkSettings, folder: Path) -> list[str]:
 
 def driver_flags(settings: SparkSettings, folder: Path) -> str:
     """Return the flags for a driver's JVM that spark-submit starts: ours, and after them the user's."""
-    (folder / "log4j2.properties").write_text(LOG_CONFIG)
+    (folder / "log4j2.properties").write_text(LOG_CONFIG, encoding="utf-8")
     flags = [f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"]
     if settings.size == "small":
         flags += SMALL_HEAP
@@ -213,7 +219,7 @@ def start_jvm(settings: SparkSettings, folder: Path, out: int) -> "subprocess.Po
     It ends when its standard input closes. The shell that waits for it then removes `folder`. So neither remains if
     this process is killed.
     """
-    (folder / "log4j2.properties").write_text(LOG_CONFIG)
+    (folder / "log4j2.properties").write_text(LOG_CONFIG, encoding="utf-8")
     environment = {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(folder / "gateway"), "SPARK_CONNECT_MODE": "0"}
     guard = ["/bin/sh", "-c", '"$@"; status=$?; rm -rf -- "$0"; exit $status', str(folder)]
     try:

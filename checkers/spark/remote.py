@@ -55,7 +55,14 @@ def reach_master(master: str) -> str | None:
 
 def require_full_jdk(java: Path) -> None:
     """Raise `EnvironmentFailure` if spark-submit cannot start this Java, because it is a small runtime."""
-    modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=False)
+    modules = subprocess.run(
+        [java, "--list-modules"],
+        capture_output=True,
+        text=True,
+        check=False,
+        encoding="utf-8",
+        errors="replace",
+    )
     if VECTOR not in modules.stdout:
         raise EnvironmentFailure(
             f"Spark's scripts need a full JDK with {VECTOR}, and {java} is none: install a JDK 17 or newer, and "

@@ -151,7 +151,9 @@ class Bench:
             workers,
         )
         steps = json.loads(
-            (self._site.folder / "steps" / f"{self._number}-{workers[0].journal}.json").read_text()
+            (self._site.folder / "steps" / f"{self._number}-{workers[0].journal}.json").read_text(
+                encoding="utf-8"
+            )
         )
         failed = sum(
             counts.aborted + counts.failed + counts.info

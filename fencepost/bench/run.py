@@ -79,7 +79,7 @@ def bench(options: Options, request: BenchRequest, progress: Progress, command: 
         context = _run_context(options, prepared, started, command)
         figures = as_json(request, measurements, cut_short=cut_short, context=context)
         (folder / "journals").rmdir()
-        (folder / FIGURES).write_text(json.dumps(figures, indent=1) + "\n")
+        (folder / FIGURES).write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
         (folder / PAGE).write_text(draw(figures), encoding="utf-8")
         return BenchResult(figures, folder)
 

@@ -160,7 +160,7 @@ class Shifts:
             self._timed.discard_producers()
             gc.collect()  # clients are part of reference cycles, and must be closed before the next shift
             steps = self._bench.steps_folder / f"{shift.number}-{self._journal.name}.json"
-            steps.write_text(json.dumps(self._watch.per_batch_ms()))
+            steps.write_text(json.dumps(self._watch.per_batch_ms()), encoding="utf-8")
             self._control.report(Report(reached=shift.number))
 
     def _work(self, shift: BenchShift) -> None:

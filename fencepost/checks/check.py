@@ -14,7 +14,14 @@ from fencepost.checks.histories import check_history_files
 from fencepost.checks.run_folders import NamedHistory
 from fencepost.sharing.client import ServerRefused
 from fencepost.sharing.spark import SparkParts, SparkRequest, shared_spark
-from harness.common.errors import EnvironmentFailure, ExitStatus, FencepostError, UnreadableInput
+from harness.common.errors import (
+    AnalysisFailed,
+    EnvironmentFailure,
+    ExitStatus,
+    FencepostError,
+    UnreadableInput,
+    value_or_error,
+)
 from harness.history_files.url import Url
 from harness.record.run_tables import is_running
 from harness.results.verdict import Validity, Verdict
@@ -81,19 +88,19 @@ def check(
     master: str,
     spark_conf: Mapping[str, str],
     progress: Progress,
-    on_end: Callable[[Results], None],
     on_result: OnResult = ignore_result,
     update: bool = False,
     blind: bool = False,
-) -> None:
+) -> Results:
     """Check all histories. Each gets a verdict or an error, and an error does not stop the others.
+
+    Returns the results in the order of `histories`.
 
     Stored runs are checked in chunks, because memory is limited (`fencepost.checks.chunks`).
 
     Args:
         allow: Anomalies that do not make a history invalid.
-        on_end: Called once with all results, in the order of `histories`, before Spark ends.
-        on_result: Called for each history as soon as its chunk has been checked.
+        on_result: Called for each history as soon as its chunk has been checked, before Spark ends.
         update: Write the verdict and the report of each stored run again.
         blind: Check stored runs as if their pipelines had kept no journals.
     """
@@ -102,7 +109,7 @@ def check(
         request = CheckRequest([], files, allow, update, blind)
         checking = _Check(histories, request, (master, spark_conf), progress, on_result, stack)
         checking.run()
-        on_end([checking.results[n] for n in range(len(histories))])
+        return [checking.results[n] for n in range(len(histories))]
 
 
 class _Check:
@@ -202,12 +209,12 @@ class _Check:
 
 
 def _open(history: str, folder: Path) -> Evidence | FencepostError:
-    if is_running(folder):
-        return UnreadableInput(f"{folder}: this run has not ended: check it after its end")
-    try:
+    def open_ended() -> Evidence:
+        if is_running(folder):
+            raise UnreadableInput(f"{folder}: this run has not ended: check it after its end")
         return open_evidence(history, folder)
-    except FencepostError as error:
-        return error
+
+    return value_or_error(open_ended, UnreadableInput, lambda error: f"{folder} cannot be read ({error})")
 
 
 def _check_with_shared_spark(
@@ -235,12 +242,15 @@ def _save_all(request: CheckRequest, results: Results) -> Results:
 
 def _save(folder: Path, result: Result, request: CheckRequest) -> Result:
     """Save a verdict. If that fails, return the error in its place, so that it does not stop the other runs."""
-    try:
+
+    def save() -> Result:
         if isinstance(result, Verdict) and not request.blind:
             _write_or_compare(folder, result, request)
-    except FencepostError as error:
-        return error
-    return result
+        return result
+
+    return value_or_error(
+        save, AnalysisFailed, lambda error: f"the verdict of {folder} was not saved ({error})"
+    )
 
 
 def _write_or_compare(folder: Path, verdict: Verdict, request: CheckRequest) -> None:

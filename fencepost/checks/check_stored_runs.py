@@ -1,14 +1,17 @@
 """From stored runs to verdicts: check the tables, and decide from the findings and the run metadata."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fencepost.checks.bounds import require_bounded_ranges
 from fencepost.checks.evidence import KILLED, Evidence, find_differences, require_evidence, require_table
 from fencepost.checks.histories import check_each_file as check_files
+from fencepost.checks.implausible import find_implausible
 from fencepost.checks.verdict_rules import decide, heals_known
-from harness.common.errors import AnalysisFailed, FencepostError, UnreadableInput
+from harness.common.errors import AnalysisFailed, FencepostError, UnreadableInput, value_or_error
 from harness.model.pipeline import JOINED
 from harness.model.promises import HISTORY_FILE
 from harness.model.vocabulary import Fate
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from checkers.stored.sources import Growth
 
 
+MOST_ID = 2**63 - 1
+"""The largest number of a run. Every row of its tables has it."""
 STOPPED_BEFORE_DRAINED = frozenset({ReasonCode.NOT_DRAINED, ReasonCode.INPUTS_LEFT})
 """Problems that mean that stages were stopped before they had read all inputs."""
 
@@ -40,8 +45,10 @@ def open_evidence(history: str, folder: Path) -> Evidence:
     """Open the evidence of a run. If it was killed, make its tables from the journals. Raises `UnreadableInput`."""
     plan = StoredPlan.load(folder / PLAN)
     number = str(plan.run.get("id", ""))
-    if not (number.isascii() and number.isdecimal()):
-        raise UnreadableInput(f"{folder / PLAN} does not say which run it is: [run] id is missing")
+    if not (number.isascii() and number.isdecimal() and len(number) < 20 and int(number) <= MOST_ID):
+        raise UnreadableInput(
+            f"{folder / PLAN} does not say which run it is: [run] id is missing, or no number from 0 to {MOST_ID}"
+        )
     require_evidence(folder)
     metadata = folder / "metadata.json"
     run_metadata = RunMetadata.load(metadata) if metadata.exists() else None
@@ -68,7 +75,10 @@ def open_evidence(history: str, folder: Path) -> Evidence:
                     run_metadata.rows if run_metadata else {},
                 )
     try:
-        differences = tuple(find_differences(folder, plan)) if run_metadata else (KILLED.text,)
+        require_bounded_ranges(folder)
+        differences: tuple[str, ...] = (KILLED.text,)
+        if run_metadata:
+            differences = (*find_differences(folder, plan), *find_implausible(folder, plan, run_metadata))
         evidence = Evidence(history, folder, plan, run_metadata, differences)
         _validate(evidence)
     except OSError as error:
@@ -88,11 +98,13 @@ def _validate(evidence: Evidence) -> None:
         raise TypeError(f"`allowed` must be a list of names, not {names!r}")
     numbers = {
         "clock_drift_ms": run_metadata.clock_drift_ms,
+        "rested_ms": run_metadata.rested_ms,
+        "monotonic_ns_at_zero": evidence.plan.run.get("monotonic_ns_at_zero"),
         "wall_ms_at_zero": evidence.plan.run.get("wall_ms_at_zero"),
         "session_timeout_ms": evidence.plan.run.get("session_timeout_ms"),
     }
     for name, number in numbers.items():
-        if number is not None and type(number) not in (int, float):
+        if number is not None and (type(number) not in (int, float) or not math.isfinite(number)):
             raise TypeError(f"{name} must be a number, not {number!r}")
     _ = evidence.broken_premises
     decide(evidence, CheckResult({}, {}, {}))
@@ -137,13 +149,17 @@ def _check_runs_in_one_job(
 
     stored = [_stored_run(evidence, allow) for evidence in runs]
     results = _with_histories(spark, runs, stored, check_each_run(spark, stored, phase=phase), phase)
-    return {
-        evidence.run: name_damaged_table(evidence, result)
-        if isinstance(result, FencepostError)
-        else decide(evidence, result)
-        for evidence in runs
-        for result in (results[evidence.run],)
-    }
+    return {evidence.run: _verdict_or_error(evidence, results[evidence.run]) for evidence in runs}
+
+
+def _verdict_or_error(evidence: Evidence, result: CheckResult | FencepostError) -> Verdict | FencepostError:
+    if isinstance(result, FencepostError):
+        return name_damaged_table(evidence, result)
+    return value_or_error(
+        lambda: decide(evidence, result),
+        AnalysisFailed,
+        lambda error: f"no verdict was decided from the findings of {evidence.folder} ({error})",
+    )
 
 
 def _with_histories(
@@ -174,8 +190,11 @@ def _with_histories(
             history_result = _changed_history(run) or _history_result(file_results.get(n))
             both = merge_history(table_result, history_result, allowed[run.run])
             of_history = [each for name, each in both.anomalies.items() if name not in table_result.anomalies]
-            add_fates(RunTables(run.folder), of_history)
-            merged[run.run] = both
+            try:
+                add_fates(RunTables(run.folder), of_history)
+                merged[run.run] = both
+            except UnreadableInput as error:
+                merged[run.run] = error
     return merged
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fencepost.checks.bounds import require_bounded_table
 from fencepost.checks.recovery import Recovery, measure_recovery
 from harness.clients.requests_sent import APIS
 from harness.common.errors import UnreadableInput
@@ -16,7 +17,7 @@ from harness.model.promises import NO_WITNESS
 from harness.model.vocabulary import Premise
 from harness.protocol.errors import error_codes
 from harness.record.client_history import file_crc
-from harness.record.parquet_reader import read_parquet
+from harness.record.parquet_reader import iterate_parquet, read_parquet
 from harness.record.protocol_journal import JOURNAL, read_journal
 from harness.record.run_tables import PLAN
 from harness.record.schema import LOG, find_mismatch
@@ -163,6 +164,7 @@ def require_table(path: Path, run: int, rows: Mapping[str, int]) -> None:
         raise UnreadableInput(f"{path} cannot be read: {reason}") from error
     if find_mismatch(table, schema) is not None:
         raise UnreadableInput(f"{path} is not the table {table}: its columns differ")
+    require_bounded_table(path, metadata)
     if rows.get(table, metadata.num_rows) != metadata.num_rows:
         raise UnreadableInput(f"{path} has {metadata.num_rows} rows, and the run wrote {rows[table]}")
     column = schema.get_field_index("run")
@@ -225,8 +227,11 @@ def _implausible(history: Path, plan: StoredPlan) -> Iterator[str]:
     pipeline_topics = {topic.name for topic in plan.pipeline.topics}
     if hidden := sorted({row["topic"] for row in topics if row["internal"]} & pipeline_topics):
         yield f"the table partitions calls topics of the pipeline internal: {listed(hidden)}"
-    times = read_parquet(history / "ops.parquet", ["call_ns", "return_ns"])
-    if backwards := pc.sum(pc.less(times["return_ns"], times["call_ns"])).as_py():
+    backwards = sum(
+        pc.sum(pc.less(times["return_ns"], times["call_ns"])).as_py() or 0
+        for times in iterate_parquet(history / "ops.parquet", ["call_ns", "return_ns"])
+    )
+    if backwards:
         yield f"the table ops has {backwards} operations that returned before they were called"
 
 

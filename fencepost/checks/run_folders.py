@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.common.errors import UnreadableInput
+from harness.common.errors import UnreadableInput, value_or_error
 from harness.common.secrets import redact_text
 from harness.history_files.url import Url, is_url
 from harness.record.run_tables import PLAN
@@ -89,11 +89,12 @@ def _file(path: str) -> NamedHistory:
     """A history file, or an error if its name or first bytes show that it is not a history. This needs no Spark."""
     from harness.history_files.first_look import require_readable
 
-    try:
+    def readable() -> Path:
         require_readable(Path(path))
-    except UnreadableInput as error:
-        return NamedHistory(path, error=str(error))
-    return NamedHistory(path, file=Path(path))
+        return Path(path)
+
+    file = value_or_error(readable, UnreadableInput, lambda error: f"{path} cannot be read ({error})")
+    return NamedHistory(path, file=file) if isinstance(file, Path) else NamedHistory(path, error=str(file))
 
 
 def _runs(folder: Path) -> Iterator[Path]:

@@ -67,31 +67,26 @@ def command(
     if update and (external := [history.history for history in named if history.file is not None]):
         print(f"fencepost: --update is for stored runs, and {external[0]} is not one", file=sys.stderr)
 
-    from fencepost.checks.check import Results, check, status_of
-
-    all_results: Results = []
-
-    def print_results(results: Results) -> None:
-        progress.close()
-        for history, result in zip(named, results, strict=True):
-            output.print_history(history.history, result, as_json=as_json, stored=history.folder is not None)
-        sys.stdout.flush()
-        all_results.extend(results)
+    from fencepost.checks.check import check, status_of
 
     with closing(progress_for(sys.stderr)) as progress:
-        check(
-            named,
-            allow=allowed,
-            master=options.master,
-            spark_conf=options.spark_conf,
-            progress=progress,
-            on_end=print_results,
-            update=update,
-            blind=blind,
-        )
-    if page is not None and isinstance(result := all_results[0], Verdict):
+        in_order = output.InOrder(named, progress, as_json=as_json)
+        try:
+            results = check(
+                named,
+                allow=allowed,
+                master=options.master,
+                spark_conf=options.spark_conf,
+                progress=progress,
+                on_result=in_order.add,
+                update=update,
+                blind=blind,
+            )
+        finally:
+            in_order.print_rest()
+    if page is not None and isinstance(result := results[0], Verdict):
         _write_page(page, result, allowed, as_json=as_json)
-    return worst_status(map(status_of, all_results))
+    return worst_status(map(status_of, results))
 
 
 def _page_of_history(out: str, named: Sequence[NamedHistory]) -> Path:

@@ -1,12 +1,12 @@
 """`fencepost clean`."""
 
-import json
 import sys
 
 import click
 
 from fencepost import registry
 from fencepost.commands import options as cli_options
+from fencepost.commands import output
 from harness.cluster.kinds.registry import CLUSTERS
 from harness.common.errors import ExitStatus, UsageError
 from harness.common.names import on_one_line
@@ -88,7 +88,7 @@ def command(
     else:
         entries, status = clean_machine(say)
     if as_json:
-        print(json.dumps(entries, ensure_ascii=False, indent=1))
+        output.print_json(entries, indent=1)
     return status
 
 

@@ -1,6 +1,5 @@
 """`fencepost compare`."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,6 +81,6 @@ def _print(comparison: "Comparison", *, as_json: bool) -> None:
     from reports.compare.text import lines
 
     if as_json:
-        print(json.dumps(comparison.as_json(), ensure_ascii=False))
+        output.print_json(comparison.as_json())
     else:
         print(*lines(comparison), sep="\n")

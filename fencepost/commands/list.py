@@ -1,12 +1,12 @@
 """`fencepost list`."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fencepost import registry
+from fencepost.commands import output
 from harness.common.errors import ExitStatus
 from harness.common.names import check_name
 
@@ -58,7 +58,7 @@ def command(kind: str | None, names: tuple[str, ...], as_json: bool) -> ExitStat
         check_name(SINGULAR.get(kind, kind.removesuffix("s")), name, entries)
     selected = [entries[name] for name in names or entries]
     if as_json:
-        print(json.dumps(selected, ensure_ascii=False, indent=1))
+        output.print_json(selected, indent=1)
     elif kind == "anomalies" and names:
         from checkers.catalogue import catalogue
         from checkers.pages import page

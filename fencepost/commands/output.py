@@ -2,11 +2,15 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
+from fencepost.checks.run_folders import NamedHistory
+from harness.common.documents import json_text
 from harness.common.errors import EnvironmentFailure, FencepostError, UsageError
 from harness.results.verdict import Verdict
+from harness.runner.progress import Progress
 
 
 def print_run(verdict: Verdict, folder: Path, command: str, *, as_json: bool) -> None:
@@ -17,7 +21,57 @@ def print_run(verdict: Verdict, folder: Path, command: str, *, as_json: bool) ->
     for line in last_lines(verdict, folder, command):
         print(line, file=stream)
     if as_json:
-        print(verdict.line())
+        print_json(verdict.as_json())
+
+
+class InOrder:
+    """Prints the results of histories in their order, each as soon as it and all before it are known.
+
+    Args:
+        histories: The histories, in the order of the output.
+        as_json: Print each result as a line of JSON.
+        progress: Hidden while a result is printed, and closed after the last one.
+    """
+
+    def __init__(self, histories: Sequence[NamedHistory], progress: Progress, *, as_json: bool) -> None:
+        self._histories, self._progress, self._as_json = histories, progress, as_json
+        self._results: dict[int, Verdict | FencepostError] = {}
+        self._next = 0
+
+    def add(self, number: int, result: Verdict | FencepostError) -> None:
+        """Add the result of the history with this index. Print the results that are due."""
+        self._results[number] = result
+        due = []
+        while self._next in self._results:
+            due.append(self._next)
+            self._next += 1
+        self._print(due)
+        if self._next == len(self._histories):
+            self._progress.close()
+
+    def print_rest(self) -> None:
+        """Print the results that are known, although one before them is not: the check has failed."""
+        self._print([number for number in sorted(self._results) if number >= self._next])
+
+    def _print(self, numbers: Sequence[int]) -> None:
+        if not numbers:
+            return
+        with self._progress.hidden():
+            for number in numbers:
+                history, result = self._histories[number], self._results.pop(number)
+                stored = history.folder is not None
+                print_history(history.history, result, as_json=self._as_json, stored=stored)
+            sys.stdout.flush()
+
+
+def print_json(body: object, *, indent: int | None = None) -> None:
+    """Print a body as JSON. A terminal that lacks one of its characters gets the escape of JSON (`\\u2026`)."""
+    text = json_text(body, indent)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(body, indent=indent)
+    print(text)
 
 
 def print_history(history: str, result: Verdict | FencepostError, *, as_json: bool, stored: bool) -> None:
@@ -33,12 +87,12 @@ def print_history(history: str, result: Verdict | FencepostError, *, as_json: bo
 
     name = printable(history, 4000)
     if isinstance(result, FencepostError):
-        line = (
-            error_line(history, str(result)) if as_json else f"{name}: no verdict: {printable(result, 4000)}"
-        )
-        print(line)
+        if as_json:
+            print_json({"history": history, "valid": "unknown", "error": str(result)})
+        else:
+            print(f"{name}: no verdict: {printable(result, 4000)}")
     elif as_json:
-        print(result.line())
+        print_json(result.as_json())
     else:
         from reports.console import WORDS, allowed_and_unknown, examples_of_history, first_examples
 
@@ -46,11 +100,6 @@ def print_history(history: str, result: Verdict | FencepostError, *, as_json: bo
         examples = first_examples(result) if stored else examples_of_history(result)
         for line in chain(examples, allowed_and_unknown(result)):
             print(f"  {line}")
-
-
-def error_line(history: str, error: str) -> str:
-    """The JSON line for a history that cannot be read."""
-    return json.dumps({"history": history, "valid": "unknown", "error": error}, ensure_ascii=False)
 
 
 def page_path(out: str) -> Path:

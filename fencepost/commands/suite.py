@@ -1,6 +1,5 @@
 """`fencepost suite`."""
 
-import json
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fencepost.commands import options as cli_options
+from fencepost.commands import output
 from harness.common.errors import ExitStatus, UsageError
 from harness.settings.kinds import Duration, OneOf, WholeNumber
 from harness.settings.options import Options, parse_set, to_toml
@@ -211,7 +211,7 @@ def _print_plan(
     previous = previous_suites(store, plan.suite.name, plan.suite.started)
     forecast = preview(plan, previous, jobs or _default_jobs(), free_memory_mb() // MEMORY_MB, limit_s)
     if as_json:
-        print(json.dumps(forecast.suite.as_json(), ensure_ascii=False, indent=1))
+        output.print_json(forecast.suite.as_json(), indent=1)
     else:
         print(*forecast.lines(), sep="\n")
     return ExitStatus.VALID
@@ -247,4 +247,4 @@ def _print_result(suite: "Suite", folder: Path, resume_command: str, *, as_json:
     if unfinished:
         print(f"resume   {resume_command}", file=stream)
     if as_json:
-        print(json.dumps(suite.as_json(), ensure_ascii=False))
+        output.print_json(suite.as_json())

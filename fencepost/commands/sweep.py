@@ -1,12 +1,12 @@
 """`fencepost sweep`."""
 
-import json
 import sys
 from typing import Any
 
 import click
 
 from fencepost.commands import options as cli_options
+from fencepost.commands import output
 from harness.common.errors import ExitStatus, UsageError
 from harness.settings.options import FIELDS, parse
 
@@ -74,7 +74,7 @@ def command(
     for line in [*table(outcomes), *remarks(outcomes)]:
         print(line, file=stream)
     if as_json:
-        print(json.dumps([outcome.as_json() for outcome in outcomes], ensure_ascii=False, indent=1))
+        output.print_json([outcome.as_json() for outcome in outcomes], indent=1)
     return status_of(outcomes)
 
 

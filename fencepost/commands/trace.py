@@ -1,11 +1,11 @@
 """`fencepost trace`."""
 
-import json
 import re
 
 import click
 
 from fencepost.checks.run_folders import find_run
+from fencepost.commands import output
 from harness.common.errors import ExitStatus, UsageError
 
 _RECORD = re.compile(r"(?P<topic>[^/@]+)/(?P<partition>\d{1,9})@(?P<offset>\d{1,18})")
@@ -76,7 +76,7 @@ def command(
     if not traced:
         raise UsageError(f"{folder} has no evidence of it: name another record, operation, id or fault")
     if as_json:
-        print(json.dumps([step.as_json() for step in traced], ensure_ascii=False, indent=1))
+        output.print_json([step.as_json() for step in traced], indent=1)
     else:
         print(*step_lines(traced), sep="\n")
     return ExitStatus.VALID

@@ -4,7 +4,6 @@ The control is a run in which the cause is missing: another client, another sett
 A run shows the bug only if each of its faults acted.
 """
 
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from fencepost import registry
 from fencepost.api import FencepostFailed, Result, run
+from harness.common.documents import read_toml
 from harness.common.errors import ExitStatus, UsageError
 from harness.common.names import check_name
 from harness.results.reasons import CODES
@@ -85,7 +85,7 @@ def names() -> list[str]:
 def load(name: str) -> KnownBug:
     """Read the file of a bug. Raises `UsageError` if there is none."""
     check_name("known bug", name, names())
-    table = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    table = read_toml(FOLDER / f"{name}.toml")
     defaults, expected = table.pop("defaults", {}), table.pop("expected")
     for anomaly in expected.get("anomaly", ()):
         check_name("anomaly", anomaly, registry.anomalies())

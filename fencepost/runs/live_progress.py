@@ -1,7 +1,8 @@
 """Progress of a run on a terminal: lines for phases that have ended, and a block with the current state below."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 from rich.console import Console, Group
@@ -41,6 +42,15 @@ class LiveProgress:
     def update(self, snapshot: ProgressSnapshot) -> None:
         """Show this state when the block is redrawn."""
         self._snapshot = snapshot
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Remove the block, and draw it again afterwards."""
+        self._live.stop()
+        try:
+            yield
+        finally:
+            self._live.start()
 
     def close(self) -> None:
         """Remove the block and restore the terminal."""

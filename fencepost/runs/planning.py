@@ -283,7 +283,13 @@ def source_commit(clone: Path = Path(__file__).parents[2]) -> str | None:
         command = ["git", "-C", str(clone), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
         with suppress(OSError, subprocess.SubprocessError):
             return subprocess.run(
-                command, capture_output=True, text=True, check=True, timeout=10
+                command,
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=10,
+                encoding="utf-8",
+                errors="replace",
             ).stdout.strip()
     with suppress(PackageNotFoundError, ValueError):
         installed = json.loads(distribution("fencepost").read_text("direct_url.json") or "{}")

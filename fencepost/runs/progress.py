@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TextIO
 
 from harness.runner.progress import Progress, ProgressSnapshot
@@ -55,6 +56,10 @@ class LineProgress:
         if self._last_shown_s is None or now - self._last_shown_s >= LINE_EVERY_S:
             self._last_shown_s = now
             self.say(status_line(snapshot))
+
+    def hidden(self) -> AbstractContextManager[None]:
+        """Do nothing: no line is overwritten."""
+        return nullcontext()
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""

@@ -4,7 +4,6 @@ The file has tables `[[schedule]]` as `run.toml` has them. What an entry leaves 
 the fault, and the target and the parameters are drawn from the seed. An entry that cannot be injected is refused.
 """
 
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -15,6 +14,7 @@ from typing import Any
 from fencepost import registry
 from fencepost.aims import aim, require_known_fault
 from fencepost.runs.protocol_rules import planned_rule
+from harness.common.documents import read_toml
 from harness.common.errors import UsageError
 from harness.common.names import check_name, on_one_line, unknown
 from harness.protocol.rule_options import flat_table
@@ -55,7 +55,7 @@ def written_faults(options: Options, targets: FaultTargets) -> list[PlannedFault
 def _entries(file: Path) -> Sequence[Mapping[str, Any]]:
     where = f"--schedule {on_one_line(str(file))}"
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        document = read_toml(file)
     except OSError as error:
         raise UsageError(f"{where} cannot be read: {error.strerror or error}") from error
     except ValueError as error:

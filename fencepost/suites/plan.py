@@ -6,7 +6,6 @@ because of a wrong option.
 
 import re
 import secrets
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -22,6 +21,7 @@ from fencepost.suites.failures import ListedFailures
 from fencepost.suites.matrix import DRAWN, MatrixRow, matches, nemesis_text, rows, set_options, sets_as_toml
 from harness.clients.client_properties import ClientProperties
 from harness.cluster.kinds.registry import check_brokers_option, kafka_version_of
+from harness.common.documents import read_toml
 from harness.common.errors import UsageError
 from harness.common.names import on_one_line, unknown
 from harness.common.secrets import REDACTED
@@ -66,7 +66,7 @@ class SuiteRequest:
 def load(path: Path, request: SuiteRequest) -> SuitePlan:
     """Plan a new suite from its file. Raises `UsageError` in one sentence that names the file and the cell."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = read_toml(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     except ValueError as error:

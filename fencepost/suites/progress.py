@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol, TextIO
 
@@ -154,6 +155,10 @@ class TerminalProgress:
     def status(self, status: Callable[[], SuiteStatus]) -> None:
         """Show the status when the block is redrawn."""
         self._status, self._status_at = status(), self._clock()
+
+    def hidden(self) -> AbstractContextManager[None]:
+        """Do nothing: a suite prints its result after the block was closed."""
+        return nullcontext()
 
     def close(self) -> None:
         """Remove the block, and restore the terminal."""

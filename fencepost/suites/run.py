@@ -137,7 +137,6 @@ class SuiteRun:
             master=self._settings.master,
             spark_conf=self._settings.spark_conf,
             progress=self._progress,
-            on_end=lambda results: None,
             on_result=store_result,
         )
         record.change(check_s=round(record.suite.check_s + time.monotonic() - began, 1))

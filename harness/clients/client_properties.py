@@ -59,7 +59,7 @@ class ClientProperties:
     def load(cls, path: Path) -> "ClientProperties":
         """Read and translate a file. Raises `UsageError`, whose message contains no value of the file."""
         try:
-            properties = parse(path.read_text())
+            properties = parse(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise UsageError(f"the client-config file {path} cannot be read: {reason}") from error

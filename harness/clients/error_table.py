@@ -3,13 +3,13 @@
 `harness.clients.page` makes `docs/clients.md` from the same table.
 """
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.clients.interface import ErrorMeaning
+from harness.common.documents import read_toml
 
 FILE = Path(__file__).with_name("errors.toml")
 JAVA_ERRORS = "org.apache.kafka.common.errors"
@@ -47,9 +47,7 @@ class ErrorEntry:
         )
 
 
-ROWS: Sequence[ErrorEntry] = [
-    ErrorEntry.parse(table) for table in tomllib.loads(FILE.read_text(encoding="utf-8"))["error"]
-]
+ROWS: Sequence[ErrorEntry] = [ErrorEntry.parse(table) for table in read_toml(FILE)["error"]]
 JAVA_ROWS: Sequence[ErrorEntry] = [row for row in ROWS if row.java is not None]
 """The rows with a Java class, in the order of the file. The first one that matches an exception or a cause decides."""
 _BY_CODE: Mapping[int, ErrorEntry] = {row.code: row for row in ROWS if row.code is not None}

@@ -55,7 +55,13 @@ def documented_settings(cache: Path, kafka: str, command: Callable[[Path], Seque
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             try:
                 result = subprocess.run(
-                    command(Path(scratch)), capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+                    command(Path(scratch)),
+                    capture_output=True,
+                    text=True,
+                    timeout=_TIMEOUT_S,
+                    check=False,
+                    encoding="utf-8",
+                    errors="replace",
                 )
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise StartFailed(f"Kafka could not be started to print its settings: {error}") from error
@@ -64,6 +70,6 @@ def documented_settings(cache: Path, kafka: str, command: Callable[[Path], Seque
             raise StartFailed(
                 f"Kafka did not print its settings: {result.stderr.strip()[:300] or 'it printed nothing'}"
             )
-        (folder / "names.txt").write_text("\n".join(names) + "\n")
+        (folder / "names.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
 
-    return (provide(cache, f"settings-{kafka}", make) / "names.txt").read_text().split()
+    return (provide(cache, f"settings-{kafka}", make) / "names.txt").read_text(encoding="utf-8").split()

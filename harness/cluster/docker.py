@@ -59,7 +59,7 @@ class ProxyContainer:
         if state.status == "running":
             return ""
         self._container.await_output()
-        last_words = diagnosis(self._container.log_file.read_text(errors="replace"))
+        last_words = diagnosis(self._container.log_file.read_text(errors="replace", encoding="utf-8"))
         return f"{self._container.name} is {state}; its last words: {last_words}"
 
     def connections_by_port(self) -> Counter[int]:
@@ -144,7 +144,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
         def check() -> None:
             if container.state().has_ended:
                 container.await_output()
-                output = container.log_file.read_text(errors="replace")
+                output = container.log_file.read_text(errors="replace", encoding="utf-8")
                 raise StartFailed(
                     f"toxiproxy did not start: {diagnosis(output)}; its log is {container.log_file}"
                 )
@@ -245,7 +245,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
             }
             folder = self._folder / "brokers" / str(broker)
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / "server.properties").write_text(properties)
+            (folder / "server.properties").write_text(properties, encoding="utf-8")
             ports = [port for (owner, _), port in self.layout.listeners.items() if owner == broker]
             capabilities = ["NET_ADMIN"] if self._image.drops_packets else []
             log_file = folder / "server.log"

@@ -99,7 +99,9 @@ class LocalCluster(StartedCluster[LocalBroker]):
             node = LocalBroker(broker, folder, command, port, self._supervisor, self._preload(broker))
             own_features = features if broker in self.layout.voters else {}
             format_node(node.data_dir, cluster_id, broker, own_features)
-            config.write_text(broker_properties(self.layout, broker, node.data_dir, self._spec.settings))
+            config.write_text(
+                broker_properties(self.layout, broker, node.data_dir, self._spec.settings), encoding="utf-8"
+            )
             nodes.append(node)
         return nodes
 

@@ -62,7 +62,7 @@ class ProtocolProxy:
         self._child, self._control = child, own
 
         def listens() -> bool:
-            text = self._log.read_text(errors="replace")
+            text = self._log.read_text(errors="replace", encoding="utf-8")
             if child.poll() is not None:
                 raise StartFailed(
                     f"the protocol proxy did not start: {diagnosis(text)}; its log is {self._log}"
@@ -106,7 +106,7 @@ class ProtocolProxy:
 
     def last_words(self) -> str:
         """Return the last line of its log that says something is wrong, or else the last line."""
-        return diagnosis(self._log.read_text(errors="replace"))
+        return diagnosis(self._log.read_text(errors="replace", encoding="utf-8"))
 
     def undecoded(self) -> tuple[str, ...]:
         """Return which messages passed unchanged because they cannot be decoded, in words. Raises `FaultFailed`."""

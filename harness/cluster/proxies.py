@@ -34,7 +34,7 @@ def describe_end(proxy: Child) -> str:
     if proxy.poll() is None:
         return ""
     proxy.await_log()
-    log = proxy.log_file.read_text(errors="replace") if proxy.log_file else ""
+    log = proxy.log_file.read_text(errors="replace", encoding="utf-8") if proxy.log_file else ""
     return f"{proxy.name}, {proxy.ending()}; its last words: {diagnosis(log)}"
 
 
@@ -88,7 +88,7 @@ class ToxiproxyServer:
 
         def check() -> None:
             if child.poll() is not None:
-                output = self._log.read_text(errors="replace")
+                output = self._log.read_text(errors="replace", encoding="utf-8")
                 kind = PortTaken if port_taken(output) else StartFailed
                 raise kind(f"toxiproxy did not start: {diagnosis(output)}; its log is {self._log}")
 

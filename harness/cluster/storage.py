@@ -96,7 +96,7 @@ def _make(
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         data = Path(scratch) / "data"
         config = Path(scratch) / "server.properties"
-        config.write_text(_FORMAT_ONLY.format(data=data))
+        config.write_text(_FORMAT_ONLY.format(data=data), encoding="utf-8")
         command = [
             *storage_tool(Path(scratch)),
             "format",
@@ -106,7 +106,15 @@ def _make(
             *feature_options,
         ]
         try:
-            result = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+            result = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                timeout=_TIMEOUT_S,
+                check=False,
+                encoding="utf-8",
+                errors="replace",
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise StartFailed(f"Kafka's StorageTool did not run: {error}") from error
         if result.returncode:

@@ -6,8 +6,11 @@ environment fails, it is an `EnvironmentFailure`. Each message is one sentence t
 prints it without a traceback.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from enum import IntEnum
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class ExitStatus(IntEnum):
@@ -74,6 +77,31 @@ class WaitTimeout(EnvironmentFailure):
         self.description = description
         self.timeout_s = timeout_s
         self.last_seen = last_seen
+
+
+def value_or_error(
+    act: Callable[[], T], kind: type[FencepostError], describe: Callable[[str], str]
+) -> T | FencepostError:
+    """Call `act` for one of many histories. Return its value or its error, so that it does not stop the others.
+
+    Anybody may have written or changed a history. So `act` may raise anything, also RecursionError and MemoryError.
+
+    Args:
+        kind: The error to return if `act` raises an exception that Fencepost does not raise on purpose.
+        describe: Its message, from the type and the message of the exception.
+    """
+    try:
+        return act()
+    except FencepostError as error:
+        return error
+    except Exception as error:  # noqa: BLE001
+        return kind(describe(_one_line(error)))
+
+
+def _one_line(error: Exception) -> str:
+    """Return the type and the message of an exception in one line that is not long."""
+    text = " ".join(str(error)[:2000].split())[:300]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def in_words(value: object) -> str:

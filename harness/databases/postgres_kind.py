@@ -38,7 +38,7 @@ class PostgresKind:
             server.start()
             with psycopg.connect(server.conninfo, autocommit=True) as connection:
                 connection.execute(SCHEMA)
-            conninfo_file.write_text(server.conninfo)
+            conninfo_file.write_text(server.conninfo, encoding="utf-8")
             yield server
         finally:
             server.stop()
@@ -57,6 +57,6 @@ class PostgresKind:
 
 def _conninfo(address: str) -> str:
     try:
-        return Path(address).read_text()
+        return Path(address).read_text(encoding="utf-8")
     except OSError as error:
         raise DatabaseError(f"the address of PostgreSQL cannot be read: {error}") from error

@@ -173,13 +173,13 @@ class PostgresServer:
         return copy / folder.name
 
     def _guard_segment(self) -> None:
-        lines = (self._data / "postmaster.pid").read_text().splitlines()
+        lines = (self._data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
         words = lines[_SEGMENT_LINE].split() if len(lines) > _SEGMENT_LINE else []
         if words and words[-1].isdecimal():
             self._supervisor.guard_shared_memory(int(words[-1]))
 
     def _last_log_line(self) -> str:
-        text = self._log.read_text(errors="replace").strip() if self._log.exists() else ""
+        text = self._log.read_text(errors="replace", encoding="utf-8").strip() if self._log.exists() else ""
         return text.splitlines()[-1] if text else "its log is empty"
 
 

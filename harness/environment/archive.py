@@ -111,7 +111,7 @@ def _make(folder: Path, java: Java, kafka: KafkaDistribution, cache: Path, build
         def ready() -> bool:
             if broker.poll() is not None:
                 raise StartFailed(f"the archive's broker did not start: {_last_line(output)}")
-            return _READY in output.read_text(errors="replace")
+            return _READY in output.read_text(errors="replace", encoding="utf-8")
 
         wait_for(
             ready, "the archive's broker to start", _START_TIMEOUT_S, last_seen=lambda: _last_line(output)
@@ -123,5 +123,5 @@ def _make(folder: Path, java: Java, kafka: KafkaDistribution, cache: Path, build
 
 
 def _last_line(output: Path) -> str:
-    lines = output.read_text(errors="replace").split("\n")
+    lines = output.read_text(errors="replace", encoding="utf-8").split("\n")
     return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "nothing was printed")

@@ -165,7 +165,7 @@ def _install(version: ClientVersion, wheels: list[str], folder: Path, builder: B
     )
     status = child.wait(_PIP_TIMEOUT_S)
     if status != 0:
-        lines = output.read_text(errors="replace").splitlines()
+        lines = output.read_text(errors="replace", encoding="utf-8").splitlines()
         raise FetchFailed(_failure(version, _pip_error(lines), cache, "PIP_INDEX_URL"))
     shutil.rmtree(work)
 

@@ -3,12 +3,12 @@
 `client-versions.toml` describes each version, and its lock lists its files.
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from harness.common.documents import read_toml
 from harness.common.errors import UsageError
 from harness.common.names import nearest, on_one_line
 
@@ -67,7 +67,7 @@ def client_version(client: str, version: str) -> ClientVersion:
 @cache
 def client_versions() -> tuple[ClientVersion, ...]:
     """Return all pinned versions, by client, newest first."""
-    table = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
+    table = read_toml(_TABLE)
     return tuple(
         ClientVersion(client=client, version=version, **fields)
         for client in CLIENTS

@@ -108,6 +108,7 @@ def _inspect(executable: Path, origin: str) -> Java | None:
             errors="replace",
             timeout=_VERSION_TIMEOUT_S,
             check=False,
+            encoding="utf-8",
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

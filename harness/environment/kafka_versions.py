@@ -3,12 +3,12 @@
 Other code reads a property of a version, and never compares version numbers.
 """
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from harness.common.documents import read_toml
 from harness.common.errors import UsageError
 from harness.common.names import unknown
 
@@ -80,7 +80,7 @@ def kafka_version(version: str) -> KafkaVersion:
 
 @cache
 def _all() -> dict[str, KafkaVersion]:
-    return {name: _parse(name, fields) for name, fields in tomllib.loads(_TABLE.read_text()).items()}
+    return {name: _parse(name, fields) for name, fields in read_toml(_TABLE).items()}
 
 
 def _parse(name: str, fields: dict[str, object]) -> KafkaVersion:

@@ -119,6 +119,7 @@ def _inspect(folder: Path, origin: str) -> Postgres | None:
                 errors="replace",
                 timeout=_VERSION_TIMEOUT_S,
                 check=False,
+                encoding="utf-8",
             )
         except (OSError, subprocess.TimeoutExpired):
             return None

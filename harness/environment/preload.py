@@ -37,7 +37,13 @@ def _build(cc: str, library: Path) -> None:
     command = [cc, "-O2", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl", "-pthread"]
     try:
         built = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_BUILD_TIMEOUT_S, check=False
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_BUILD_TIMEOUT_S,
+            check=False,
+            encoding="utf-8",
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EnvironmentFailure(f"{cc} did not build {SOURCE.name}: {error}") from error

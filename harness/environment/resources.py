@@ -14,8 +14,8 @@ def free_memory_mb() -> int:
     """Return how much memory new processes can use without swapping, within the limit of the container."""
     free = psutil.virtual_memory().available
     try:
-        limit = int((_CGROUP / "memory.max").read_text())
-        used = int((_CGROUP / "memory.current").read_text())
+        limit = int((_CGROUP / "memory.max").read_text(encoding="utf-8"))
+        used = int((_CGROUP / "memory.current").read_text(encoding="utf-8"))
     except (OSError, ValueError):  # no container, or "max"
         return int(free // MB)
     return int(min(free, max(0, limit - used)) // MB)

@@ -119,7 +119,15 @@ def _libraries(binaries: Iterable[Path]) -> Iterator[Path]:
     if len(command) == 1:
         return
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=_LDD_TIMEOUT_S, check=False)
+        answer = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_LDD_TIMEOUT_S,
+            check=False,
+            encoding="utf-8",
+            errors="replace",
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EnvironmentFailure(
             f"no image can be built of this machine's parts, because ldd does not run ({error}): "

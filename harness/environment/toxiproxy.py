@@ -156,6 +156,7 @@ def _version_of(command: list[str]) -> tuple[int, int] | None:
             errors="replace",
             timeout=_VERSION_TIMEOUT_S,
             check=False,
+            encoding="utf-8",
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -173,8 +174,10 @@ def _build(folder: Path, go: Path, builder: Builder, target: Platform | None = N
     sums = _LOCK.read_text(encoding="utf-8")
     modules = [line.split()[:2] for line in sums.splitlines() if "/go.mod " not in line]
     required = "\n".join(f"\t{module} {version}" for module, version in modules)
-    (work / "go.mod").write_text(f"module fencepost/toxiproxy\n\ngo 1.17\n\nrequire (\n{required}\n)\n")
-    (work / "go.sum").write_text(sums)
+    (work / "go.mod").write_text(
+        f"module fencepost/toxiproxy\n\ngo 1.17\n\nrequire (\n{required}\n)\n", encoding="utf-8"
+    )
+    (work / "go.sum").write_text(sums, encoding="utf-8")
     binary, output = folder / "toxiproxy-server", work / "output"
     flags = ["-trimpath", "-ldflags", f"-s -w -X {_MODULE}.Version={VERSION}"]
     child = builder.spawn(
@@ -185,7 +188,11 @@ def _build(folder: Path, go: Path, builder: Builder, target: Platform | None = N
         env=_go_environment(go, work) | _go_target(target),
     )
     status = child.wait(_BUILD_TIMEOUT_S)
-    lines = [line for line in output.read_text(errors="replace").splitlines() if "downloading" not in line]
+    lines = [
+        line
+        for line in output.read_text(errors="replace", encoding="utf-8").splitlines()
+        if "downloading" not in line
+    ]
     if status != 0 or (target is None and _version_of([str(binary), "-version"]) is None):
         reason = " ".join(" ".join(lines).split())[:300]
         raise FetchFailed(

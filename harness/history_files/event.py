@@ -30,6 +30,7 @@ KEYED = frozenset({"assign", "subscribe"})
 STEPS = frozenset(EFFECTIVE)
 ONE_EVENT = "one event a line is expected"
 HOW_TO_SPLIT_JSON = "`jq -c '.[]' FILE > EVENTS.jsonl` writes each event of a list on its own line"
+HOW_TO_TAKE_JSON = "`jq -c '.\"{name}\"[]' FILE > EVENTS.jsonl` writes each event of the list on its own line"
 HOW_TO_SPLIT_EDN = "in Clojure, `(run! prn events)` writes each event on its own line"
 UNSURE = frozenset({EventType.FAIL.value, EventType.INFO.value})
 """The types of completions that may leave out the sends. Their invocation has the sends."""
@@ -71,6 +72,9 @@ class Events:
 
     def _add(self, line: int, event: dict[Any, Any]) -> None:
         kind = event.get("type")
+        if kind is None and (name := _key_of_events(event)) is not None:
+            how = HOW_TO_TAKE_JSON.format(name=name) if self._json_keys else HOW_TO_SPLIT_EDN
+            raise EventError(f"{ONE_EVENT}, but this is a map with a list of events, {shown(name)}: {how}")
         if type(kind) is not str or kind not in TYPES:
             raise EventError(f"`type` is invoke, ok, fail or info, not {shown(kind)}")
         process = _integer(event, "process") if _is_numbered(event) else None
@@ -243,3 +247,13 @@ def _offset(offset: Decoded) -> int | None:
     if offset > INT64_MAX:
         raise EventError(f"an offset is {shown(offset)}, beyond 2^63")
     return offset if offset >= 0 else None
+
+
+def _key_of_events(value: dict[Any, Any]) -> str | None:
+    """Return the key of a list of maps in a map that is no event. None: there is none."""
+    lists = (
+        key
+        for key, items in value.items()
+        if isinstance(items, list) and items and isinstance(items[0], dict)
+    )
+    return next((key for key in lists if isinstance(key, str) and key.replace("-", "_").isidentifier()), None)

@@ -12,7 +12,14 @@ import pyarrow as pa
 from harness.history_files import edn as full
 from harness.history_files import edn_fast_path
 from harness.history_files.edn_tokens import EdnError
-from harness.history_files.event import HOW_TO_SPLIT_EDN, HOW_TO_SPLIT_JSON, ONE_EVENT, EventError, Events
+from harness.history_files.event import (
+    HOW_TO_SPLIT_EDN,
+    HOW_TO_SPLIT_JSON,
+    HOW_TO_TAKE_JSON,
+    ONE_EVENT,
+    EventError,
+    Events,
+)
 from harness.history_files.names import Decoded, shown
 
 MANY_DIGITS = re.compile(rb"[0-9]{16}")
@@ -25,6 +32,8 @@ TOO_DEEP = {  # the messages of several versions of the decoder
 LIST_IN_LINES = f"{ONE_EVENT}, but this is part of a list over several lines"
 EVENT_IN_LINES = f"{ONE_EVENT}, but this is part of an event over several lines, or an event that is cut off"
 HOW_TO_JOIN = "`jq -c . FILE > EVENTS.jsonl` writes each event on its own line"
+LIST_OF_MAP = re.compile(rb'\{\s*"(\w+)"\s*:\s*\[[\s{]*')
+"""The first line of a map that has the events in a list."""
 AMBIGUOUS = {"unexpected end of data", "unexpected content after document"}
 """Errors of the decoder that may mean that an event is not alone on its line."""
 
@@ -83,11 +92,21 @@ def _each_once(line: bytes, event: Decoded) -> bool:
     return line.count(b'":') == many and not any(space in line for space in SPACES_BEFORE_COLON)
 
 
+def _require_written(line: bytes) -> None:
+    """Raise `EventError` if a line ends in zeros: nothing was written there, or a crash has lost it."""
+    if line.endswith(b"\0"):
+        raise EventError(
+            "this line ends in bytes that are zero, as after a crash of a machine or in a file of a fixed size: if no "
+            "event is missing, `tr -d '\\000' < FILE > EVENTS` removes them"
+        )
+
+
 def _json_exactly(raw: bytes) -> list[Decoded]:
     """Return a list with the value on the line. Integers keep all digits. The list is empty if the line is blank."""
     line = raw.strip(b" \t\r\n")
     if not line:
         return []
+    _require_written(line)
     try:
         value = orjson.loads(line)
         if MANY_DIGITS.search(line) or not _each_once(line, value):
@@ -104,6 +123,8 @@ def _json_exactly(raw: bytes) -> list[Decoded]:
 def _not_json(line: bytes, error: orjson.JSONDecodeError) -> str:
     """Return the message for a line that is not JSON. If it has only a part of an event or a list, say what to do."""
     is_part = error.pos >= len(line) or not line.startswith((b"{", b"["))
+    if is_part and (of_map := LIST_OF_MAP.fullmatch(line)):
+        return f"{LIST_IN_LINES}: {HOW_TO_TAKE_JSON.format(name=of_map[1].decode())}"
     if is_part and (line in {b"]", b"}"} or line.endswith((b"{", b"[", b"}", b","))):
         if line.startswith((b"[", b"]")):
             return f"{LIST_IN_LINES}: {HOW_TO_SPLIT_JSON}"
@@ -129,6 +150,7 @@ def _no_constant(name: str) -> NoReturn:
 def _edn_exactly(raw: bytes) -> list[Decoded]:
     """Return a list with the value on the line. The list is empty if there is no value."""
     text = _text(raw)
+    _require_written(raw)
     if "\N{REPLACEMENT CHARACTER}" in text:
         try:
             raw.decode()

@@ -59,6 +59,10 @@ TOPIC_CONFIG: Mapping[str, str] = {
     "message.timestamp.type": "CreateTime",  # a digest covers the time stamp that a producer sets
 }
 MOST_REPLICAS = 3
+MOST_PARTITIONS = 200_000
+"""Partitions of a run. Kafka's documentation names 200,000 as the most of a cluster with ZooKeeper."""
+MOST_REPLICATION = 2**15 - 1
+"""Kafka stores the replication factor of a topic in 16 bits."""
 
 
 def durable_topic(
@@ -296,17 +300,36 @@ class PipelineSpec:
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "PipelineSpec":
         """Read what `as_table` returned. Raises KeyError, TypeError, ValueError."""
+        topics = tuple(
+            read_table(TopicSpec, topic, identity=RecordIdentity(topic["identity"]))
+            for topic in table["topic"]
+        )
+        _require_possible(topics)
         return cls(
             name=str(table["name"]),
-            topics=tuple(
-                read_table(TopicSpec, topic, identity=RecordIdentity(topic["identity"]))
-                for topic in table["topic"]
-            ),
+            topics=topics,
             stages=tuple(StageSpec.from_table(stage) for stage in table["stages"]),
             guarantee=Guarantee(table["guarantee"]),
             goals=tuple(read_table(Goal, goal) for goal in table["goals"]),
             allowed=tuple(table["allowed"]),
             tables=tuple(read_table(TableSpec, row) for row in table["tables"]),
+        )
+
+
+def _require_possible(topics: Iterable[TopicSpec]) -> None:
+    """Raise ValueError for numbers of partitions and replicas that no cluster has. Partitions are listed in memory."""
+    partitions = 0
+    for topic in topics:
+        if type(topic.partitions) is not int or type(topic.replication) is not int:
+            raise TypeError(f"the topic {topic.name!r} must have whole numbers of partitions and replicas")
+        if topic.partitions < 1 or not 1 <= topic.replication <= MOST_REPLICATION:
+            raise ValueError(
+                f"the topic {topic.name!r} has {topic.partitions:,} partitions and {topic.replication:,} replicas"
+            )
+        partitions += topic.partitions
+    if partitions > MOST_PARTITIONS:
+        raise ValueError(
+            f"its topics have {partitions:,} partitions, and a run has at most {MOST_PARTITIONS:,}"
         )
 
 

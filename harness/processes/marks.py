@@ -33,7 +33,7 @@ def start_time(pid: int) -> int | None:
             return None
         stat = Path(f"/proc/{pid}/stat")
         if stat.exists():
-            return int(stat.read_text().rpartition(")")[2].split()[19])
+            return int(stat.read_text(encoding="utf-8").rpartition(")")[2].split()[19])
         return int(process.create_time() * 1000)
     except (psutil.Error, OSError):
         return None

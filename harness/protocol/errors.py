@@ -1,11 +1,11 @@
 """Error codes in responses: read them, set them, and make the response that a broker would give with such an error."""
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from harness.common.documents import read_toml
 from harness.protocol.schemas import Api, Field, Message
 
 NONE = 0
@@ -15,7 +15,7 @@ _PARTITION_FIELDS = ("PartitionIndex", "Index", "Partition")
 @cache
 def error_codes() -> Mapping[str, int]:
     """Return all error codes by Kafka's name: `NOT_COORDINATOR`."""
-    return tomllib.loads(Path(__file__).with_name("error-codes.toml").read_text())
+    return read_toml(Path(__file__).with_name("error-codes.toml"))
 
 
 @cache

@@ -1,12 +1,12 @@
 """Check a rule against the messages of a Kafka version: refuse unknown names, and rules that never match."""
 
-import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
 from harness.clients.requests_sent import APIS, SENT_IN_RUNS
+from harness.common.documents import read_toml
 from harness.common.errors import UsageError
 from harness.common.names import on_one_line
 from harness.protocol.errors import error_codes
@@ -83,7 +83,7 @@ def unknown_name(text: str, beginning: str, known: Iterable[str]) -> UsageError:
 @cache
 def possible_errors() -> Mapping[str, frozenset[str]]:
     """Return by API the errors that a broker can answer, for the APIs of which that is known."""
-    body = tomllib.loads(Path(__file__).with_name("api-errors.toml").read_text())
+    body = read_toml(Path(__file__).with_name("api-errors.toml"))
     return {api: frozenset(errors) for api, errors in body.items()}
 
 

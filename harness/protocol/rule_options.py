@@ -4,7 +4,6 @@ On the command line it is `api=EndTxn,nth=3,action=error,error=NOT_COORDINATOR,w
 `[[rule]]` with the same names, where `who`, `fields`, `set` and `release` may be tables of their own.
 """
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +11,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from harness.common.documents import read_toml
 from harness.common.errors import UsageError
 from harness.common.names import on_one_line
 from harness.protocol.rule_checks import require_api, require_possible_error, unknown_name
@@ -102,10 +102,10 @@ def parse_rule(text: str) -> dict[str, str | int | float]:
 def read_rules(file: Path) -> list[dict[str, str | int | float]]:
     """Read the tables `[[rule]]` of a file as flat tables. Raises `UsageError`."""
     try:
-        body = tomllib.loads(file.read_text())
+        body = read_toml(file)
     except OSError as error:
         raise UsageError(f"--rule {on_one_line(str(file))}: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise UsageError(f"--rule {on_one_line(str(file))}: it is not TOML: {error}") from error
     rules = body.get("rule")
     if not isinstance(rules, list) or not rules or not all(isinstance(each, dict) for each in rules):

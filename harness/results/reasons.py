@@ -319,8 +319,9 @@ class ReasonCode(StrEnum):
             "that is missing in it is not evidence of an anomaly."
         ),
         (
-            "The tables do not agree with what the run promised, or with each other. Or protocol.jsonl is missing, "
-            "or is not as the run wrote it."
+            "The tables do not agree with what the run promised, or with each other. Or run.toml or metadata.json says "
+            "what cannot be, such as a fault after the end of the run. Or protocol.jsonl is missing, or is not as the "
+            "run wrote it."
         ),
         _REPEAT,
     )

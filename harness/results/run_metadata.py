@@ -3,17 +3,17 @@
 A run writes the file when it ends, also after a failure. A run that was killed leaves none, and is at best unknown.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from harness.common.documents import json_text, read_json
 from harness.common.errors import UnreadableInput
 from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import Reason
 from harness.results.stage_progress import StageProgress
-from harness.results.verdict import FaultReport
+from harness.results.verdict import FaultReport, is_time
 
 _REASON_FIELDS = ("evidence_problems", "unexpected_errors")
 NEW_FIELDS = frozenset({"passed_over", "program_clients", "protocol_crc", "stage_progress"})
@@ -27,6 +27,14 @@ class RunPhase:
     name: str
     start_s: float
     end_s: float
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> "RunPhase":
+        """Read an entry of `phases`. Raises TypeError."""
+        phase = cls(**body)
+        if not isinstance(phase.name, str) or not all(map(is_time, (phase.start_s, phase.end_s))):
+            raise TypeError(f"{body!r} is not the report of a phase")
+        return phase
 
 
 @dataclass(frozen=True)
@@ -80,20 +88,20 @@ class RunMetadata:
         part = path.with_suffix(".part")
         reasons = {name: [reason.as_json() for reason in getattr(self, name)] for name in _REASON_FIELDS}
         body = asdict(self) | reasons | {"faults": [fault.as_json() for fault in self.faults]}
-        part.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n")
+        part.write_text(json_text(body, indent=1) + "\n", encoding="utf-8")
         part.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> "RunMetadata":
         """Read the file. Raises `UnreadableInput`, which names it."""
         try:
-            body: dict[str, Any] = json.loads(path.read_text())
+            body: dict[str, Any] = read_json(path)
             if missing := sorted({field.name for field in fields(cls)} - body.keys() - NEW_FIELDS):
                 raise ValueError(f"{', '.join(missing)} is missing, and every run writes it")
             return cls(
                 **body
                 | {
-                    "phases": [RunPhase(**phase) for phase in body["phases"]],
+                    "phases": [RunPhase.from_json(phase) for phase in body["phases"]],
                     "faults": [FaultReport.from_json(fault) for fault in body["faults"]],
                     "churn": [MembershipChange.from_json(change) for change in body["churn"]],
                     "rows": dict(body["rows"]),
@@ -108,7 +116,7 @@ class RunMetadata:
                 }
                 | {name: _reasons(body[name]) for name in _REASON_FIELDS}
             )
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise UnreadableInput(f"{path} cannot be read: {error}") from error
 
 

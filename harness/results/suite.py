@@ -4,7 +4,6 @@ A suite is a matrix of runs. A cell is one run and has one state; the suite is a
 written atomically when the suite begins and after every run, so that a suite that was killed can be resumed.
 """
 
-import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from harness.common.documents import json_text, read_json
 from harness.common.errors import EnvironmentFailure, ExitStatus, UnreadableInput
 from harness.results.verdict import worst_status
 
@@ -185,7 +185,7 @@ class Suite:
         path = folder / SUITE_FILE
         part = path.with_suffix(".part")
         try:
-            part.write_text(json.dumps(self.as_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+            part.write_text(json_text(self.as_json(), indent=1) + "\n", encoding="utf-8")
             part.replace(path)
         except OSError as error:
             raise EnvironmentFailure(f"{path} could not be written: {error.strerror or error}") from error
@@ -195,10 +195,10 @@ class Suite:
         """Read the file. Raises `UnreadableInput`, which names it."""
         path = folder / SUITE_FILE
         try:
-            return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
+            return cls.from_json(read_json(path))
         except OSError as error:
             raise UnreadableInput(f"{path} cannot be read: {error.strerror or error}") from error
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise UnreadableInput(
                 f"{path} was not written by a suite, or was changed ({type(error).__name__}: {error})"
             ) from error

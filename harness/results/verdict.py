@@ -3,7 +3,6 @@
 A verdict is the worst of its parts, in the order valid < unknown < invalid. If nothing was checked, it is unknown.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -11,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from harness.common.documents import json_text, read_json
 from harness.common.errors import ExitStatus, UnreadableInput
 from harness.results.example import Example, Operation
 from harness.results.lag import Lag
@@ -53,10 +53,15 @@ class Validity(IntEnum):
 
 CALLER = "--allow"
 """The `allowed_by` of an anomaly that the user permits on the command line."""
-MOST_S = 1e9
-"""No run lasts longer, so a greater time is damaged."""
+MOST_S = 7 * 86400.0
+"""No run lasts longer than a week, because `time-limit` is at most a day. A greater time is damaged."""
 STAGE = "the stage"
 """The `allowed_by` of an anomaly that the guarantee of one stage permits, though the pipeline promises more."""
+
+
+def is_time(value: object) -> bool:
+    """Return whether a value is a time of a run, in seconds since it began. It may be negative."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MOST_S
 
 
 @dataclass(frozen=True)
@@ -146,7 +151,7 @@ class FaultReport:
         )
         texts = (report.fault, report.target, report.evidence, report.struck, *chain(*details))
         times = (report.start_s, 0.0 if report.end_s is None else report.end_s)
-        are_times = all(type(at) in (int, float) and abs(at) <= MOST_S for at in times)
+        are_times = all(map(is_time, times))
         if (
             type(report.acted) is not bool
             or not are_times
@@ -299,19 +304,19 @@ class Verdict:
     def load(cls, path: Path) -> "Verdict":
         """Read `verdict.json`. Raises `UnreadableInput`, which names the file."""
         try:
-            return cls.from_json(json.loads(path.read_text()))
-        except (OSError, ValueError, RecursionError) as error:
+            return cls.from_json(read_json(path))
+        except (OSError, ValueError) as error:
             raise UnreadableInput(f"{path} cannot be read: {error}") from error
 
     def save(self, path: Path) -> None:
         """Write `verdict.json` atomically. Raises `OSError`."""
         part = path.with_name(f"{path.name}.part")
-        part.write_text(self.line() + "\n")
+        part.write_text(self.line() + "\n", encoding="utf-8")
         part.replace(path)
 
     def line(self) -> str:
         """Return the content of the file in one line, for `--json`."""
-        return json.dumps(self.as_json(), ensure_ascii=False)
+        return json_text(self.as_json())
 
 
 def worst_status(statuses: Iterable[ExitStatus]) -> ExitStatus:

@@ -1,5 +1,6 @@
 """The progress of a run. A command implements `Progress` to show it."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,6 +35,10 @@ class Progress(Protocol):
 
     def update(self, snapshot: ProgressSnapshot) -> None:
         """Show the current state of the run."""
+        ...
+
+    def hidden(self) -> AbstractContextManager[None]:
+        """Hide what later updates would overwrite, while something else prints to the same terminal."""
         ...
 
     def close(self) -> None:

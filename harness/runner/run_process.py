@@ -110,7 +110,7 @@ class RunProcess:
 
     def has_printed(self, pattern: str) -> bool:
         """Return whether a line of the output matches a regular expression."""
-        with self.log_file.open(errors="replace") as lines:
+        with self.log_file.open(errors="replace", encoding="utf-8") as lines:
             return any(re.search(pattern, line) for line in lines)
 
 

@@ -1,6 +1,5 @@
 """`run.toml`: the stored run plan, which is enough to repeat a run. People can read and edit it."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 import tomli_w
 
+from harness.common.documents import read_toml
 from harness.common.errors import UnreadableInput, UsageError
 from harness.common.names import unknown
 from harness.model.pipeline import PipelineSpec
@@ -37,7 +37,7 @@ class StoredPlan:
             return PipelineSpec.from_table(self.workload)
         except (KeyError, TypeError, ValueError) as error:
             raise UnreadableInput(
-                f"run.toml does not describe the stages of the workload: {error!r}"
+                f"run.toml does not describe the stages of the workload: {_in_words(error)}"
             ) from error
 
     @property
@@ -46,7 +46,9 @@ class StoredPlan:
         try:
             return Promises.from_table(self.run["promises"])
         except (KeyError, TypeError, ValueError) as error:
-            raise UnreadableInput(f"run.toml does not say what the run promised: {error!r}") from error
+            raise UnreadableInput(
+                f"run.toml does not say what the run promised: {_in_words(error)}"
+            ) from error
 
     def text(self) -> str:
         """Return the content of the file."""
@@ -70,7 +72,7 @@ class StoredPlan:
     def load(cls, path: Path) -> "StoredPlan":
         """Read the file. Raises `UnreadableInput`, which names it."""
         try:
-            document = tomllib.loads(path.read_text(encoding="utf-8"))
+            document = read_toml(path)
             for name, table in document.items():
                 if name not in TABLES:
                     raise UsageError(unknown("table", name, TABLES))
@@ -86,6 +88,11 @@ class StoredPlan:
             raise UnreadableInput(f"{path} cannot be read: {error.strerror or error}") from error
         except (ValueError, UsageError) as error:
             raise UnreadableInput(f"{path} cannot be read: {error}") from error
+
+
+def _in_words(error: Exception) -> str:
+    """Return the message of an error. That of a KeyError is only the key."""
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
 def _without_none(value: Any) -> Any:

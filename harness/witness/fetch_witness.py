@@ -105,7 +105,7 @@ class FetchWitness:
         partition_dir = data / f"{topic}-{number}"
         partition_dir.mkdir(parents=True)
         (partition_dir / "partition.metadata").write_text(
-            f"version: 0\ntopic_id: {_in_kafkas_form(partition_bounds.topic_id)}\n"
+            f"version: 0\ntopic_id: {_in_kafkas_form(partition_bounds.topic_id)}\n", encoding="utf-8"
         )
         self._fetched_topics.add(topic)
         with (partition_dir / f"{partition_bounds.start:020}.log").open("wb") as file:
@@ -236,4 +236,4 @@ def _fetch(connection: KafkaConnection, partition: TopicPartition, offset: int) 
 def _write_checkpoint(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
     """Write a checkpoint file as Kafka does."""
     lines = [f"{topic} {number} {offset}" for (topic, number), offset in sorted(offsets.items())]
-    path.write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+    path.write_text("\n".join(["0", str(len(lines)), *lines, ""]), encoding="utf-8")

@@ -51,13 +51,17 @@ class Replica:
         for batch in read_log(self._folder, self.damage):
             self.log_end = max(self.log_end, batch.last_offset + 1)
             yield batch
+        if self.damage.zeros and self.high_watermark is not None and self.log_end < self.high_watermark:
+            self.damage.add(f"{self.damage.zeros}; the high watermark is {self.high_watermark}")
 
     def topic_id(self) -> str | None:
         """Return the topic's id. None if Kafka has not written it."""
         path = self._folder / "partition.metadata"
         if not path.exists():
             return None
-        lines = dict(line.split(": ", 1) for line in path.read_text().splitlines() if ": " in line)
+        lines = dict(
+            line.split(": ", 1) for line in path.read_text(encoding="utf-8").splitlines() if ": " in line
+        )
         return lines.get("topic_id")
 
 
@@ -89,7 +93,7 @@ def _read_checkpoint(path: Path) -> Mapping[tuple[str, int], int]:
     if not path.exists() or not path.stat().st_size:
         return {}
     try:
-        version, count, *lines = path.read_text().split("\n")
+        version, count, *lines = path.read_text(encoding="utf-8").split("\n")
         entries = [line.split(" ") for line in lines if line]
         if int(version) != 0 or int(count) != len(entries):
             raise ValueError(f"{len(entries)} entries, version {version}, count {count}")

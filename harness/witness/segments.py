@@ -4,6 +4,9 @@ A folder `TOPIC-N` has segment files. The name of a segment file is its first of
 of magic 2: a header of 61 bytes, then the records. A killed broker may leave an incomplete batch at the end of its last
 segment. The log ends before the first batch whose length or CRC-32C is wrong, as after a recovery by Kafka.
 
+A broker with `log.preallocate` gives its last segment its full size in advance. The rest of it is zero: this is no
+damage, unless the log ends below its high watermark (`replicas`).
+
 The CRC of the last batch of the log is checked. SIGKILL can tear only this batch, because earlier writes are in the
 page cache. `records` checks the CRC of each batch whose payload is used. The CRCs of other batches are not checked,
 because Python checks only a few MB per second.
@@ -12,10 +15,11 @@ Reference: Kafka's documentation, "Message Format", "Record Batch".
 """
 
 import mmap
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from kafka.record.util import calc_crc32c
 
@@ -24,6 +28,7 @@ _LENGTH_END = 12  # the size of base offset and length, which `length` does not 
 _ATTRIBUTES_POSITION = 21  # the position of the attributes, the first field that the CRC covers
 _CODEC, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20  # bits of the attributes
 _MAX_MESSAGES = 5
+_PART_BYTES = 1 << 20
 
 
 class LogBatch(NamedTuple):
@@ -83,6 +88,7 @@ class ReplicaDamage:
     """The parts of a replica that could not be read: a count, and messages for the first five."""
 
     def __init__(self) -> None:
+        self.zeros = ""  # where the last segment has only zeros; empty: nowhere
         self._messages: list[str] = []
         self._count = 0
 
@@ -126,7 +132,11 @@ def _read_segment(path: Path, damage: ReplicaDamage, *, last: bool) -> Iterator[
         position = 0
         while position < size:
             batch = _batch_at(source, position, size)
-            if batch is None or (last and batch.end == size and not batch.intact()):
+            # Up to eight zeros may be the offset of a batch that is torn.
+            if batch is None and last and size - position >= _LENGTH_END and _is_zero(file, position, size):
+                damage.zeros = f"{path.name}: only zeros from byte {position}, {size - position} bytes"
+                return
+            if batch is None or (last and _is_last(file, batch, size) and not batch.intact()):
                 problem = "torn tail" if last else "damaged"
                 damage.add(
                     f"{path.name}: {problem} from byte {position}, {size - position} bytes are not read"
@@ -134,6 +144,27 @@ def _read_segment(path: Path, damage: ReplicaDamage, *, last: bool) -> Iterator[
                 return
             yield batch
             position = batch.end
+
+
+def _is_last(file: BinaryIO, batch: LogBatch, size: int) -> bool:
+    """Return whether no batch follows in the segment: it ends, or the rest of it is zero."""
+    following = batch.source[batch.end : batch.end + HEADER.size]  # a header has the magic byte 2
+    return not following.strip(b"\0") and _is_zero(file, batch.end, size)
+
+
+def _is_zero(file: BinaryIO, start: int, end: int) -> bool:
+    """Return whether all bytes from `start` to `end` are zero. Parts that were never written are skipped."""
+    position = start
+    while position < end:
+        try:
+            position = os.lseek(file.fileno(), position, os.SEEK_DATA)
+        except OSError:  # no byte was written from here on
+            return True
+        part = os.pread(file.fileno(), min(_PART_BYTES, end - position), position)
+        if not part or part.strip(b"\0"):
+            return not part
+        position += len(part)
+    return True
 
 
 def _batch_at(source: mmap.mmap, position: int, size: int) -> LogBatch | None:

@@ -97,7 +97,7 @@ def empty_disk(broker: Broker) -> str:
     """Delete all data of a broker, and format the folder anew, as a user does after a disk was replaced."""
     properties = dict(
         line.split("=", 1)
-        for line in (broker.data_dir / META_PROPERTIES).read_text().splitlines()
+        for line in (broker.data_dir / META_PROPERTIES).read_text(encoding="utf-8").splitlines()
         if "=" in line
     )
     files = [file for file in broker.data_dir.rglob("*") if file.is_file()]

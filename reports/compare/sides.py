@@ -1,12 +1,12 @@
 """Read what a comparison needs of a run or a suite. A missing file makes numbers unknown, and is noted."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from harness.common.documents import read_toml
 from harness.common.errors import UnreadableInput
 from harness.record.run_tables import PLAN
 from harness.results.run_metadata import RunMetadata
@@ -116,7 +116,7 @@ def _in_folder(folder: Path, error: UnreadableInput) -> str:
 
 def _read_settings(path: Path) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return read_toml(path)
     except OSError as error:
         raise UnreadableInput(f"{path} cannot be read: {error.strerror or error}") from error
     except ValueError as error:

@@ -27,7 +27,7 @@ WITHOUT_JOURNAL = "without journal"
 
 def draw(figures: Mapping[str, Any]) -> str:
     """Return the page, from the figures that `--json` prints."""
-    style = (_HERE / "report.css").read_text()
+    style = (_HERE / "report.css").read_text(encoding="utf-8")
     filters = {
         "show": words.printable,
         "number": lambda value: "" if value is None else words.number(value),

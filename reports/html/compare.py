@@ -15,7 +15,7 @@ _HERE = Path(__file__).parent
 
 def draw(comparison: Comparison) -> str:
     """Return the page. It has no script."""
-    style = (_HERE / "report.css").read_text()
+    style = (_HERE / "report.css").read_text(encoding="utf-8")
     filters = {"show": words.printable, "ratio": ratio_text}
     return template("compare.html", filters).render(
         comparison=comparison,

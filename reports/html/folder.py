@@ -4,13 +4,13 @@ An interrupted or killed run leaves fewer files. A missing or damaged file raise
 report shows the notes.
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from harness.common.documents import read_toml
 from harness.common.errors import UnreadableInput
 from harness.record.protocol_journal import JOURNAL
 from harness.results.run_metadata import RunMetadata
@@ -52,7 +52,7 @@ def load(folder: Path) -> RunFiles:
     """Read the files that exist."""
     contents = RunFiles(folder)
     try:
-        contents.settings = tomllib.loads((folder / "run.toml").read_text())
+        contents.settings = read_toml(folder / "run.toml")
     except FileNotFoundError:
         contents.missing.append("run.toml does not exist: settings and schedule are unknown")
     except (OSError, ValueError) as error:

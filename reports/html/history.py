@@ -71,7 +71,7 @@ class HistoryAnomaly:
 
 def draw(verdict: Verdict, command: str) -> str:
     """Return the page. `command` is the command that checks the history again."""
-    style = (_HERE / "report.css").read_text()
+    style = (_HERE / "report.css").read_text(encoding="utf-8")
     anomalies = [_anomaly(name, findings) for name, findings in causes_first(verdict.anomalies)]
     filters = {"show": printable, "number": number, "label": _label, "time": _time}
     return template("history.html", filters).render(

@@ -94,8 +94,8 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         changed=changed,
     )
     notes = (trouble, unread_stories, unread, unplaced)
-    styles = [(_HERE / name).read_text() for name in STYLES]
-    scripts = [(_HERE / name).read_text() for name in SCRIPTS]
+    styles = [(_HERE / name).read_text(encoding="utf-8") for name in STYLES]
+    scripts = [(_HERE / name).read_text(encoding="utf-8") for name in SCRIPTS]
     return template("report.html", _filters(tables.wall_ms_at_zero)).render(
         verdict=verdict,
         summary=_summary(verdict, stories),

@@ -65,8 +65,8 @@ class SuiteRow:
 
 def draw(suite: Suite) -> str:
     """Return the page `index.html`."""
-    style = "".join((_HERE / name).read_text() for name in ("report.css", "suite.css"))
-    script = "".join((_HERE / name).read_text() for name in ("report.js", "suite.js"))
+    style = "".join((_HERE / name).read_text(encoding="utf-8") for name in ("report.css", "suite.css"))
+    script = "".join((_HERE / name).read_text(encoding="utf-8") for name in ("report.js", "suite.js"))
     filters = {"show": words.printable, "clock": clock, "length": _length}
     shown = {cell.name: _shown(n, cell, suite) for n, cell in enumerate(suite.cells, 1)}
     columns = _columns(suite)

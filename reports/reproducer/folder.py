@@ -1,13 +1,13 @@
 """Write the folder of a reproducer."""
 
 import json
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from harness.common.documents import parse_toml, read_toml
 from harness.common.errors import UnreadableInput, UsageError
 from harness.common.secrets import REDACTED
 from harness.record.run_tables import PLAN
@@ -96,7 +96,7 @@ class _Files:
 
 def _read_settings(folder: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads((folder / PLAN).read_text(encoding="utf-8"))
+        return read_toml(folder / PLAN)
     except (OSError, ValueError) as error:
         raise UnreadableInput(f"{folder / PLAN} cannot be read: {error}") from error
 
@@ -117,7 +117,7 @@ def _files(run: _Run, cleaning: Cleaning, describe: Describe, defaults: Mapping[
         **({"diagram.svg": drawn} if drawn is not None else {}),
     }
     parts = _readme_parts(
-        run, cleaning, verdict, tomllib.loads(plan), ["README.md", *texts], notes, program.inputs
+        run, cleaning, verdict, parse_toml(plan), ["README.md", *texts], notes, program.inputs
     )
     parts = replace(parts, defaults=defaults, binaries=program.binaries)
     return _Files({"README.md": readme(parts), **texts}, notes)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from harness.common.errors import UsageError
 from harness.model.vocabulary import Outcome
 from harness.results.wording import plural
-from reports.run_tables import Row, RunTables, spans
+from reports.run_tables import Row, RunTables, span
 from reports.timeline.markers import batches_of
 from reports.trace.brokers import coordinators, marker_of, stored_offset
 from reports.trace.interval import faults_on, record_at
@@ -115,7 +115,7 @@ def _journal_steps(t: RunTables, ops: Sequence[Row], *, brief: bool) -> Iterator
     for row in ops:
         who, name, own_sends = row["journal"], row["name"], sends.get(row["op"], [])
         claimed = ", ".join(
-            f"{t.name(claim['tp'])} @ {spans(range(claim['first'], claim['next']))}"
+            f"{t.name(claim['tp'])} @ {span(claim['first'], claim['next'])}"
             for claim in claims.get(row["op"], ())
         )
         parts = [

@@ -1,5 +1,7 @@
 """The steps of a custom pipeline from the broker logs: records, markers, transaction states, offsets."""
 
+import math
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 
 from harness.common.errors import UsageError
@@ -124,14 +126,15 @@ def _states(t: RunTables, ids: Collection[str], batch: Row) -> list[TraceStep]:
 
 def _offsets(t: RunTables, producer: int, begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:
     """Yield the offsets that this producer committed in this interval."""
-    positions = {
-        (row["tp"], offset)
-        for row in t.rows("batches", tp=t.partitions_of(OFFSETS), leader=[True], producer_id=[producer])
-        for offset in range(row["base_offset"], row["last_offset"] + 1)
-    }
-    for row in t.rows("offsets", log_tp={tp for tp, _ in positions}):
-        at = t.at_ns(row["timestamp_ms"])
-        if (row["log_tp"], row["log_offset"]) in positions and at is not None and begun_ns <= at <= ended_ns:
+    batches: dict[int, list[tuple[int, int]]] = {}
+    for row in t.rows("batches", tp=t.partitions_of(OFFSETS), leader=[True], producer_id=[producer]):
+        batches.setdefault(row["tp"], []).append((row["base_offset"], row["last_offset"]))
+    for own in batches.values():
+        own.sort()
+    for row in t.rows("offsets", log_tp=batches.keys()):
+        own, offset, at = batches[row["log_tp"]], row["log_offset"], t.at_ns(row["timestamp_ms"])
+        below = bisect_right(own, (offset, math.inf)) - 1
+        if below >= 0 and offset <= own[below][1] and at is not None and begun_ns <= at <= ended_ns:
             yield stored_offset(t, row)
 
 

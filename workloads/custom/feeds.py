@@ -1,5 +1,6 @@
 """Inputs of a custom pipeline: from a user's function, or from a file of JSON lines."""
 
+import codecs
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
@@ -41,7 +42,10 @@ def feed_of(
         make, count = _from_function(inputs.make, as_feed_record), None
     else:
         assert inputs.file is not None
-        rows = inputs.file.read_bytes().splitlines()
+        content = inputs.file.read_bytes().removeprefix(codecs.BOM_UTF8)
+        rows = [(number, row) for number, row in enumerate(content.splitlines(), 1) if row.strip()]
+        if not rows:
+            raise UserError(f"{inputs.file} has no input: write one on each line, like {LINE}")
         make, count = _from_lines(str(inputs.file), rows, as_feed_record), len(rows)
     return Feed(topic, make, inputs.share, count, inputs.partitioner, batch_bytes)
 
@@ -61,12 +65,15 @@ def _from_function(
 
 
 def _from_lines(
-    file: str, rows: Sequence[bytes], as_feed_record: AsFeedRecord
+    file: str, rows: Sequence[tuple[int, bytes]], as_feed_record: AsFeedRecord
 ) -> Callable[[Random, int], FeedRecord]:
+    """Return a function that makes the record of a row. `rows` has the number and the text of each line."""
+
     def make(rng: Random, n: int) -> FeedRecord:
-        where = f"{file}: line {n + 1}"
+        number, row = rows[n]
+        where = f"{file}: line {number}"
         try:
-            body = orjson.loads(rows[n])
+            body = orjson.loads(row)
         except orjson.JSONDecodeError as error:
             raise UserError(f"{where} must look like {LINE}") from error
         if not isinstance(body, dict) or "value" not in body:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -15,6 +16,11 @@ from workloads.custom.description import UserFunction
 
 RECORD_FIELDS = ("headers", "timestamp_ms", "partition")
 """The fields of a record that a function gets if it has a parameter of this name."""
+ROOT_MARKS = ("pyproject.toml", "pytest.ini", "setup.cfg", "setup.py", "tox.ini", ".git")
+"""Files of the root folder of a project. pytest finds its rootdir by most of them."""
+IMPORT_VARIABLE = "FENCEPOST_IMPORT_PATH"
+"""The environment variable with pytest's rootdir and its `pythonpath`. The plugin sets it."""
+OWN_PACKAGES = ("checkers", "fencepost", "harness", "nemeses", "reports", "workloads")
 
 
 class UserError(UsageError):
@@ -28,14 +34,48 @@ def _call_guarded(message: str, act: Callable[[], Any]) -> Any:
     except UserError:
         raise
     except (Exception, SystemExit) as error:
-        raise UserError(f"{message} {describe_exception(error)}") from error
+        raise UserError(f"{message} {describe_exception(error)}{_how_to_import(error)}") from error
+
+
+def import_folders(file: Path) -> list[Path]:
+    """Return the folders from which a user's file can import modules: its own, and those of its project.
+
+    The root folder of the project is the nearest one above the file with a file of `ROOT_MARKS`. A project may have its
+    packages in `src`. In a session of pytest, the folders from which it imports follow.
+    """
+    root = next(
+        (folder for folder in file.parents if any((folder / mark).exists() for mark in ROOT_MARKS)), None
+    )
+    of_project = [] if root is None else [root, root / "src"]
+    of_pytest = [Path(path) for path in os.environ.get(IMPORT_VARIABLE, "").split(os.pathsep) if path]
+    return [folder for folder in dict.fromkeys([file.parent, *of_project, *of_pytest]) if folder.is_dir()]
+
+
+def _how_to_import(error: BaseException) -> str:
+    """Return what to do about a module that was not found; empty for another error."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    package = error.name.partition(".")[0]
+    if package in OWN_PACKAGES:
+        return f": Fencepost has a package {package} of its own: rename yours"
+    folders = ", ".join(map(str, _FOLDERS)) or "none"
+    return (
+        f": it is neither installed where Fencepost is, nor in one of these folders: {folders}; install it there, or "
+        f"add the folder that contains {package} to PYTHONPATH"
+    )
+
+
+_FOLDERS: dict[Path, None] = {}
+"""The folders that were added to `sys.path`, in their order."""
 
 
 @cache
 def _module(file: Path) -> ModuleType:
-    # The file can import modules from its folder, unless they have the name of one of Fencepost's packages.
-    if str(file.parent) not in sys.path:
-        sys.path.append(str(file.parent))
+    # At the end of the path, so that modules with the names of Fencepost's packages do not replace these.
+    for folder in import_folders(file):
+        _FOLDERS[folder] = None
+        if str(folder) not in sys.path:
+            sys.path.append(str(folder))
     spec = importlib.util.spec_from_file_location(f"fencepost_user_{file.stem}", file)
     assert spec is not None and spec.loader is not None
     module, load = importlib.util.module_from_spec(spec), spec.loader.exec_module

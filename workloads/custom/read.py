@@ -1,15 +1,16 @@
 """Read `pipeline.toml`. Each error message is one sentence that names the file and the key."""
 
 import re
-import tomllib
+from collections.abc import Collection
 from pathlib import Path
 from signal import Signals
 from typing import Any
 
+from harness.common.documents import read_toml
 from harness.common.errors import UsageError
 from harness.common.names import nearest, unknown
 from harness.common.secrets import REDACTED
-from harness.model.pipeline import JOB, SERVICE
+from harness.model.pipeline import CONSUMER_OFFSETS, JOB, SERVICE, TRANSACTION_STATE
 from harness.model.vocabulary import Guarantee
 from harness.processes.program import ProgramRules
 from workloads.custom.description import (
@@ -34,6 +35,16 @@ CORRELATIONS = ("key", CONTENT)
 MOST_INSTANCES = 16
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 STAGE = re.compile(r"[A-Za-z0-9]+([_-][A-Za-z0-9]+)*")
+INTERNAL = frozenset(
+    {
+        CONSUMER_OFFSETS,
+        TRANSACTION_STATE,
+        "__share_group_state",
+        "__cluster_metadata",
+        "__remote_log_metadata",
+    }
+)
+"""The internal topics of Kafka."""
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -44,7 +55,7 @@ def read(file: Path) -> PipelineDescription:
     except RuntimeError as error:
         raise UsageError(f"{file} cannot be read: {error}") from error
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        document = read_toml(file)
     except OSError as error:
         raise UsageError(
             f"{file} cannot be read: {error.strerror or error}; `fencepost init` writes one"
@@ -335,6 +346,7 @@ def _require_consistent(body: TomlTable, description: PipelineDescription) -> No
             raise body.error(
                 f"names the topic {topic!r}: Kafka accepts only letters, digits, '.', '_' and '-'"
             )
+    _require_possible_topics(body, read | written, fed)
     for stage in description.stages:
         for key, topics in (("reads", stage.reads), ("writes", stage.writes)):
             if len(set(topics)) < len(topics):
@@ -388,6 +400,22 @@ def _require_compared(body: TomlTable, description: PipelineDescription) -> None
             raise body.error(
                 f"compares timestamp_ms in {topic}, but the brokers set it there, because the topic has "
                 f"{TIMESTAMP_TYPE} = LogAppendTime: remove one of the two"
+            )
+
+
+def _require_possible_topics(body: TomlTable, topics: Collection[str], fed: Collection[str]) -> None:
+    """Raise `UsageError` for topics that Kafka does not create, or that only Kafka writes."""
+    for topic in sorted({*topics, *fed} & INTERNAL):
+        raise body.error(
+            f"names the topic {topic}: Kafka uses it itself, so no pipeline can: name another topic"
+        )
+    by_metric: dict[str, str] = {}
+    for topic in sorted({*topics, *fed}):
+        other = by_metric.setdefault(topic.replace(".", "_"), topic)
+        if other != topic:
+            raise body.error(
+                f"names the topics {other} and {topic}: Kafka refuses two topics that differ only in '.' and '_', "
+                "because their metrics would have the same name: rename one of them"
             )
 
 

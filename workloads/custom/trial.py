@@ -22,6 +22,8 @@ from workloads.custom.pipeline import CustomPipeline
 
 INPUTS_PER_TOPIC = 20
 """The number of inputs of each topic that are made."""
+LINES_PER_FILE = 200_000
+"""The number of lines of a file of inputs that are read. This takes two seconds."""
 TIMEOUT_S = 30.0
 PARTITIONS = 6
 """The default number of partitions of a topic."""
@@ -48,6 +50,7 @@ def require_working(description: PipelineDescription, partitions: int = PARTITIO
             errors="replace",
             timeout=TIMEOUT_S,
             check=False,
+            encoding="utf-8",
         )
     except subprocess.TimeoutExpired:
         names = ", ".join(map(str, description.functions))
@@ -105,6 +108,8 @@ def _inputs(pipeline: CustomPipeline, counts: Mapping[str, int]) -> Iterator[Inp
     now_ms = round(1000 * time.time())
     for feed in pipeline.feeds(counts):
         rng = Random("trial")
+        for n in range(min(feed.count or 0, LINES_PER_FILE)):
+            feed.make(rng, n)  # a file of inputs: a wrong line is found before the run
         for n in range(min(INPUTS_PER_TOPIC, feed.count if feed.count is not None else INPUTS_PER_TOPIC)):
             made = feed.make(rng, n)
             partition, timestamp_ms = made.partition, made.timestamp_ms

@@ -99,7 +99,19 @@ def test_each_line_of_a_file_is_one_input_in_the_order_of_the_file(tmp_path: Pat
         FeedRecord(None, None),
         FeedRecord("\u2028".encode(), b""),
     ]
-    assert records_of_file(tmp_path, "") == []
+
+
+def test_blank_lines_and_a_byte_order_mark_are_no_inputs(tmp_path: Path) -> None:
+    text = '\ufeff{"value": "v"}\n\n{"value": "w"}\n   \n\n'
+    assert records_of_file(tmp_path, text) == [FeedRecord(None, b"v"), FeedRecord(None, b"w")]
+    with pytest.raises(UserError, match="line 3 must look like"):
+        records_of_file(tmp_path, '\ufeff{"value": "v"}\n\nno JSON\n')
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "\ufeff"])
+def test_a_file_without_an_input_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UserError, match=r"in\.jsonl has no input: write one on each line"):
+        records_of_file(tmp_path, text)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +120,11 @@ def test_each_line_of_a_file_is_one_input_in_the_order_of_the_file(tmp_path: Pat
         ("no JSON", 'line 2 must look like {"key": "...", "value": "..."}'),
         ('{"key": "k"}', 'line 2 must look like {"key": "...", "value": "..."}'),
         ("[1]", 'line 2 must look like {"key": "...", "value": "..."}'),
-        ("", 'line 2 must look like {"key": "...", "value": "..."}'),
+        (
+            '{"value": "v", "timestamp": 7, "zone": 1}',
+            'line 2: there is no field "timestamp"',
+        ),
+        ('{"value": "v", "header": {}}', 'line 2: there is no field "header"; did you mean "headers"?'),
         ('{"value": 7}', "line 2: the value must be bytes, text or None, not int"),
         ('{"key": 7, "value": "v"}', "line 2: the key must be bytes, text or None, not int"),
         ('{"value": "v", "headers": "id"}', "line 2: headers must be a mapping or a list of pairs, not 'id'"),

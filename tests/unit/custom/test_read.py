@@ -197,6 +197,16 @@ MISTAKES = {
         'name = "billing"\nguarantee = "exactly-twice"',
         "guarantee must be one of exactly-once, at-least-once, at-most-once, not 'exactly-twice'",
     ),
+    "topics whose metrics have one name": (
+        'writes = ["invoices"]',
+        'writes = ["pur.chases", "pur_chases"]',
+        "names the topics pur.chases and pur_chases: Kafka refuses two topics that differ only in '.' and '_'",
+    ),
+    "an internal topic as an output": (
+        'writes = ["invoices"]',
+        'writes = ["__transaction_state"]',
+        "names the topic __transaction_state: Kafka uses it itself",
+    ),
     "no stage": (MINIMAL, 'name = "billing"', "needs at least one [[stage]]"),
     "two stages with the same name": (
         "[inputs.purchases]",
@@ -434,6 +444,18 @@ final = ["invoices"]""",
         'name = "bill"', 'name = "bé"', "name must be letters, digits, '_' and '-', not 'bé'"),
     "invalid TOML": ("[inputs.purchases]", "[inputs.purchases", " is not valid TOML: "),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state", "__share_group_state"])
+def test_an_internal_topic_of_kafka_is_no_input(topic: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"names the topic {topic}: Kafka uses it itself"):
+        read_pipeline(tmp_path, WITH_OUTPUTS.replace("purchases", topic))
+
+
+def test_an_input_topic_may_not_collide_with_an_output_topic(tmp_path: Path) -> None:
+    text = WITH_OUTPUTS.replace('"purchases"', '"in.voices"').replace("purchases", '"in.voices"')
+    with pytest.raises(UsageError, match=r"names the topics in\.voices and in_voices"):
+        read_pipeline(tmp_path, text.replace('"invoices"', '"in_voices"'))
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -1,5 +1,6 @@
 """A user's functions are tried in their own process before the run starts anything."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,59 @@ def trial_error(folder: Path, functions: str = FUNCTIONS, text: str = WITH_OUTPU
         assert str(error).startswith(f"{folder}/pipeline.toml: ") and "\n" not in str(error)
         return str(error)
     return ""
+
+
+SHOP = f"from shop.names import INVOICES\n{FUNCTIONS}".replace('"invoices"', "INVOICES")
+
+
+@pytest.fixture(autouse=True)
+def outside_of_pytest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FENCEPOST_IMPORT_PATH", raising=False)
+
+
+@pytest.mark.parametrize("source", ["", "src"])
+@pytest.mark.parametrize("mark", ["pyproject.toml", "pytest.ini", "setup.cfg", ".git"])
+def test_functions_may_import_the_package_of_their_project(tmp_path: Path, mark: str, source: str) -> None:
+    (tmp_path / mark).touch()
+    (tmp_path / source / "shop").mkdir(parents=True)
+    (tmp_path / source / "shop" / "names.py").write_text('INVOICES = "invoices"\n')
+    (tmp_path / "tests" / "chaos").mkdir(parents=True)
+    assert trial_error(tmp_path / "tests" / "chaos", SHOP) == ""
+
+
+def test_functions_may_import_what_pytest_can_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lib" / "shop").mkdir(parents=True)
+    (tmp_path / "lib" / "shop" / "names.py").write_text('INVOICES = "invoices"\n')
+    (tmp_path / "tests").mkdir()
+    assert "No module named 'shop'" in trial_error(tmp_path / "tests", SHOP)
+    monkeypatch.setenv("FENCEPOST_IMPORT_PATH", os.pathsep.join([str(tmp_path), str(tmp_path / "lib")]))
+    assert trial_error(tmp_path / "tests", SHOP) == ""
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_the_error_for_a_missing_module_names_the_folders(tmp_path: Path, late: bool) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "tests").mkdir()
+    body = "import shop.names; return []"
+    error = trial_error(tmp_path / "tests", functions_with(body) if late else SHOP)
+    assert "No module named 'shop'" in error
+    assert f"nor in one of these folders: {tmp_path}/tests, {tmp_path}; install it there" in error
+    assert error.endswith("or add the folder that contains shop to PYTHONPATH")
+
+
+def test_a_module_with_the_name_of_a_package_of_fencepost_must_be_renamed(tmp_path: Path) -> None:
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "invoices.py").touch()
+    error = trial_error(tmp_path, f"import reports.invoices\n{FUNCTIONS}")
+    assert error.endswith("Fencepost has a package reports of its own: rename yours")
+
+
+def test_a_wrong_line_of_an_input_file_is_found_before_the_run(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"value": "{}"}\n' * 100 + '{"value": "{}", "time": 1}\n')
+    text = WITH_OUTPUTS.replace('make = "expect.py:purchase"', 'file = "in.jsonl"')
+    assert 'line 101: there is no field "time"' in trial_error(tmp_path, text=text)
+    (tmp_path / "in.jsonl").write_text("\n")
+    assert "has no input: write one on each line" in trial_error(tmp_path, text=text)
 
 
 def test_correct_functions_are_accepted(tmp_path: Path) -> None:

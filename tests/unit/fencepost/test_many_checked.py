@@ -1,11 +1,13 @@
 """Many stored runs in one `check`: one Spark checks chunk after chunk, and each result is reported at once."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from fencepost.checks import check as checking
@@ -13,9 +15,15 @@ from fencepost.checks import spark
 from fencepost.checks.check import Results, check
 from fencepost.checks.evidence import Evidence
 from fencepost.checks.run_folders import NamedHistory
+from fencepost.cli import run_command_line
 from fencepost.runs.progress import LineProgress
 from harness.common.errors import EnvironmentFailure, FencepostError, UnreadableInput
 from harness.results.verdict import Validity, Verdict
+
+ERRORS = {
+    kind.__name__: kind("of\na file")
+    for kind in (RecursionError, MemoryError, AssertionError, pa.ArrowException)
+}
 
 
 class FakeSpark:
@@ -59,7 +67,6 @@ def fake_spark(monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
 
 def check_runs(tmp_path: Path, *names: str) -> tuple[Results, list[tuple[int, str]]]:
     """The results at the end, and the (index, text) of each result in the order in which they came."""
-    results: Results = []
     results_in_order: list[tuple[int, str]] = []
     histories = []
     for name in names:
@@ -68,13 +75,12 @@ def check_runs(tmp_path: Path, *names: str) -> tuple[Results, list[tuple[int, st
         histories.append(
             NamedHistory(name, folder) if name != "no-run" else NamedHistory(name, error="there is no no-run")
         )
-    check(
+    results = check(
         histories,
         allow=frozenset(),
         master="local[1]",
         spark_conf={},
         progress=LineProgress(),
-        on_end=results.extend,
         on_result=lambda n, result: results_in_order.append((n, text_of(result))),
     )
     return results, results_in_order
@@ -105,6 +111,49 @@ def test_verdicts_before_a_failure_of_spark_are_kept(tmp_path: Path, fake_spark:
     with pytest.raises(EnvironmentFailure, match="Spark is gone"):
         check_runs(tmp_path, "a", "b", "c")
     assert [(tmp_path / name / "verdict.json").exists() for name in "abc"] == [True, True, False]
+
+
+def test_the_command_prints_each_verdict_when_it_is_known(
+    tmp_path: Path, fake_spark: FakeSpark, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed: list[str] = []
+
+    def check_and_look(*arguments: Any) -> Results:
+        printed.append(capsys.readouterr().out)
+        return fake_spark.check(*arguments)
+
+    monkeypatch.setattr(checking, "check_stored_runs", check_and_look)
+    folders = [str(make_run(tmp_path / name)) for name in ("a", "bad", "b", "c")]
+    fake_spark.fails_at = 2
+    assert run_command_line(["check", "--json", *folders, str(tmp_path / "gone")]) == 4
+    printed.append(capsys.readouterr().out)
+    names = [[Path(json.loads(line)["history"]).name for line in text.splitlines()] for text in printed]
+    assert names == [[], ["a", "bad"], ["b"], ["gone"]]
+
+
+def make_run(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "run.toml").write_text("")
+    return folder
+
+
+def test_an_unexpected_error_in_one_history_does_not_stop_the_others(
+    tmp_path: Path, fake_spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_evidence = checking.open_evidence
+
+    def fail(history: str, folder: Path) -> Evidence:
+        if folder.name in ERRORS:
+            raise ERRORS[folder.name]
+        return open_evidence(history, folder)
+
+    monkeypatch.setattr(checking, "open_evidence", fail)
+    results, _ = check_runs(tmp_path, "a", *ERRORS, "b")
+    assert fake_spark.jobs == [["a"], ["b"]]
+    assert [text_of(result) for result in (results[0], results[-1])] == ["all is well", "all is well"]
+    for name, result in zip(ERRORS, results[1:-1], strict=True):
+        assert isinstance(result, UnreadableInput) and result.exit_status == 2
+        assert text_of(result) == f"{tmp_path / name} cannot be read ({name}: of a file)"
 
 
 def test_if_no_run_can_be_read_spark_is_not_started(tmp_path: Path, fake_spark: FakeSpark) -> None:

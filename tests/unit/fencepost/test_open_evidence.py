@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from fencepost.checks.bounds import MOST_SPAN
 from fencepost.checks.check import _open
 from fencepost.checks.check_stored_runs import name_damaged_table, open_evidence
 from fencepost.checks.evidence import Evidence
@@ -20,7 +21,7 @@ from harness.model.promises import SEGMENTS, Promises, ReaderPromise
 from harness.model.vocabulary import Premise
 from harness.record.run_tables import is_running, lock_run
 from harness.results.run_metadata import NEW_FIELDS, RunMetadata
-from harness.results.verdict import FaultReport
+from harness.results.verdict import FaultReport, Validity, Verdict
 from harness.runner.tabulate import count_rows
 from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan
@@ -113,6 +114,12 @@ def test_a_table_that_differs_from_what_the_run_wrote_is_named(
         ("[workload]", '[workload]\nallowed = "lost-write"'),
         ("[workload]", "[workload]\nallowed = 5"),
         ("[workload]", '[workload]\nallowed = [["a"]]'),
+        ("[run]", f"[run]\nmore = {'[' * 5000}{']' * 5000}"),
+        ("[run]", f"[run]\nmore.{'.'.join('a' * 5000)} = 1"),
+        ("id = 7", f"id = {2**63}"),
+        ("id = 7", f"id = {'7' * 5000}"),
+        ("[run]", "[run]\nwall_ms_at_zero = nan"),
+        ("[run]", "[run]\nsession_timeout_ms = inf"),
     ],
 )
 def test_a_damaged_run_toml_is_reported(store: Path, old: str, new: str) -> None:
@@ -155,6 +162,109 @@ def test_a_damaged_metadata_json_is_reported(
     change(metadata)
     (store / "metadata.json").write_text(json.dumps(metadata))
     with pytest.raises(UnreadableInput, match=r"metadata\.json"):
+        open_evidence("it", store)
+
+
+@pytest.mark.parametrize("name", ["metadata.json", "verdict.json"])
+def test_a_json_object_with_a_key_twice_is_reported(store: Path, name: str) -> None:
+    Verdict("it", "n", 1, Validity.VALID, "all is well").save(store / "verdict.json")
+    load = {"metadata.json": RunMetadata.load, "verdict.json": Verdict.load}[name]
+    load(store / name)
+    text = (store / name).read_text()
+    (store / name).write_text(
+        text.replace('"warnings":', '"seed": 1, "warnings":').replace('"churn":', '"phases": [], "churn":')
+    )
+    with pytest.raises(UnreadableInput, match=r'has the key "(phases|seed)" twice'):
+        load(store / name)
+
+
+TOPIC = """
+[[workload.topic]]
+name = "a"
+partitions = {partitions}
+replication = {replication}
+config = {{}}
+identity = "journal"
+"""
+
+
+@pytest.mark.parametrize(
+    ("partitions", "replication", "message"),
+    [
+        (100_000_000, 1, "have 100,000,000 partitions, and a run has at most 200,000"),
+        (0, 1, "has 0 partitions"),
+        (-1, 1, "has -1 partitions"),
+        (1, 40_000, "40,000 replicas"),
+        ("true", 1, "whole numbers"),
+        (2.0, 1, "whole numbers"),
+    ],
+)
+def test_a_number_of_partitions_that_no_cluster_has_is_refused(
+    store: Path, partitions: object, replication: object, message: str
+) -> None:
+    text = (store / "run.toml").read_text().replace("topic = []\n", "")
+    topic = TOPIC.format(partitions=partitions, replication=replication)
+    (store / "run.toml").write_text(f"{text}{topic}")
+    with pytest.raises(UnreadableInput, match=message):
+        open_evidence("it", store)
+
+
+def _first(**cells: object) -> Callable[[pa.Table], pa.Table]:
+    """Change cells of the first row of a table."""
+
+    def change(rows: pa.Table) -> pa.Table:
+        first, *others = rows.to_pylist()
+        return pa.Table.from_pylist([first | cells, *others], schema=rows.schema)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("table", "cells", "message"),
+    [
+        ("log/batches", {"last_offset": 10**9}, "a batch has the offsets 0 to 1,000,000,000"),
+        ("log/batches", {"base_offset": 10**9}, "a batch has the offsets 1,000,000,000 to 0"),
+        (
+            "log/batches",
+            {"base_offset": -(2**63), "last_offset": 2**63 - 1},
+            "a batch has the offsets -9,223,3",
+        ),
+        ("history/claims", {"next": 10**12}, "a claim has the offsets 0 to 1,000,000,000,000"),
+    ],
+)
+def test_a_range_of_offsets_that_would_fill_the_memory_is_refused(
+    store: Path, table: str, cells: dict[str, object], message: str
+) -> None:
+    rewrite(store / f"{table}.parquet", _first(**cells))
+    with pytest.raises(UnreadableInput, match=message):
+        open_evidence("it", store)
+
+
+def test_many_ranges_that_are_too_long_together_are_refused(store: Path) -> None:
+    path = store / "log" / "batches.parquet"
+    rows = [row | {"last_offset": row["base_offset"] + MOST_SPAN} for row in pq.read_table(path).to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows * 10, schema=pq.read_schema(path)), path)
+    metadata = json.loads((store / "metadata.json").read_text())
+    (store / "metadata.json").write_text(json.dumps(metadata | {"rows": {}}))
+    with pytest.raises(UnreadableInput, match=r"its rows have .* offsets, and at most .* are expected"):
+        open_evidence("it", store)
+
+
+def test_a_table_with_more_rows_than_its_bytes_can_have_is_refused(store: Path) -> None:
+    path = store / "history" / "assignments.parquet"
+    schema = pq.read_schema(path)
+    cells = {field.name: pa.nulls(3_000_000, field.type) for field in schema}
+    pq.write_table(pa.table(cells, schema=schema), path, row_group_size=3_000_000)
+    metadata = json.loads((store / "metadata.json").read_text())
+    (store / "metadata.json").write_text(json.dumps(metadata | {"rows": {}}))
+    with pytest.raises(UnreadableInput, match=r"it has 3,000,000 rows in .* bytes, which no run writes"):
+        open_evidence("it", store)
+
+
+def test_a_list_that_no_run_writes_is_refused(store: Path) -> None:
+    path = store / "log" / "transactions.parquet"
+    rewrite(path, _first(tps=[0] * 1_000_000))
+    with pytest.raises(UnreadableInput, match="its lists have 1,000,003 values in 3 rows"):
         open_evidence("it", store)
 
 

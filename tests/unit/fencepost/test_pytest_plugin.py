@@ -56,7 +56,43 @@ def test_runs_are_stored_in_the_folder_of_the_test_or_of_the_option(project: Pro
     project.run(FAILS, "--basetemp=kept").stdout.fnmatch_lines(
         ["report: */kept/test_shop0/store/report.html"]
     )
-    project.run(FAILS, "--fencepost-store=runs").stdout.fnmatch_lines(["report: runs/report.html"])
+    root = project.pytester.path
+    project.run(FAILS, "--fencepost-store=runs").stdout.fnmatch_lines([f"report: {root}/runs/report.html"])
+
+
+MOVES = """
+def test_shop(fencepost, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fencepost()
+"""
+
+
+def test_the_store_is_relative_to_the_rootdir_if_a_test_changes_its_folder(project: Project) -> None:
+    root = project.pytester.path
+    project.run(MOVES, "--fencepost-store=runs", "--junitxml=junit.xml").assert_outcomes(passed=1)
+    assert [options["store"] for options in project.requested_options] == [str(root / "runs")]
+    assert (root / "runs" / "report.html").is_file()
+    document = ElementTree.parse(root / "junit.xml")
+    (report,) = (p.get("value") for p in document.iter("property") if p.get("name") == "fencepost_report")
+    assert report == "runs/report.html"
+
+
+def test_a_relative_command_is_found_if_a_test_changes_its_folder(project: Project) -> None:
+    program = project.pytester.path / "fencepost"
+    program.write_text(f'#!/bin/sh\nexec {project.command} "$@"\n')
+    program.chmod(0o755)
+    project.command = "./fencepost"
+    project.run(MOVES).assert_outcomes(passed=1)
+
+
+def test_a_pipeline_can_import_from_the_folders_of_pytest(project: Project) -> None:
+    root = project.pytester.path
+    project.pytester.makeini("[pytest]\npythonpath = lib\n")
+    folders = f"{root}:{root}/lib"
+    code = (
+        f"import os\ndef test_it(fencepost):\n    assert os.environ['FENCEPOST_IMPORT_PATH'] == {folders!r}\n"
+    )
+    project.run(code).assert_outcomes(passed=1)
 
 
 WITH_MARKERS = """

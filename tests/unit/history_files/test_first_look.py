@@ -52,6 +52,20 @@ UNREADABLE = {
     ),
     "pretty.json.gz": (gzip.compress(b'\n{\n  "process": 0,\n'), "line 2: one event a line is expected"),
     "list.json": (b"[" + EVENT.strip() + b"]", "line 1: an event is a map"),
+    "wrapped.json": (
+        b'{"history": [' + EVENT.strip() + b"]}\n",
+        'but this is a map with a list of events, "history": `jq -c \'."history"[]\' FILE > EVENTS.jsonl`',
+    ),
+    "wrapped-lines.json": (
+        b'{"history": [\n' + EVENT,
+        "line 1: one event a line is expected, but this is part of a list over several lines: `jq -c '.\"history\"[]'",
+    ),
+    "wrapped.edn": (
+        b"{:test 1 :history [{:process 0, :type :invoke}]}\n",
+        'this is a map with a list of events, "history": in Clojure, `(run! prn events)`',
+    ),
+    "zeros.jsonl": (b"\0" * 5000, "line 1: this line ends in bytes that are zero, as after a crash"),
+    "zeros.edn": (b"\0" * 5000, "line 1: this line ends in bytes that are zero, as after a crash"),
     "append.edn": (
         b"{:process 0, :type :invoke, :f :txn, :value [[:append 1 2]]}\n",
         'line 1: a micro-operation is a send or a poll, not ["append", 1, 2]',

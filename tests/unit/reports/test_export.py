@@ -589,7 +589,7 @@ def test_a_wrong_time_ends_with_one_sentence(
     path.write_text(path.read_text().replace(f'"start_s": {stored_s}', f'"start_s": {time}'))
     assert run_command_line(["export", str(folder)]) == 2
     err = capfd.readouterr().err
-    assert words in err and len(err.splitlines()) == 1
+    assert ("NaN is not a number of JSON" if time == "NaN" else words) in err and len(err.splitlines()) == 1
 
 
 def test_a_run_without_tables_says_which_command_makes_them(

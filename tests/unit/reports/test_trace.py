@@ -58,6 +58,16 @@ def test_a_trace_of_an_operation_has_steps_from_all_tables_in_order(tmp_path: Pa
     )
 
 
+def test_a_trace_does_not_list_the_offsets_of_a_range_that_is_too_long(tmp_path: Path) -> None:
+    history = one_transaction()
+    history.alter("claims", lambda row: row | {"next": 10**15})
+    history.alter("batches", lambda row: row | {"last_offset": row["base_offset"] + 10**15})
+    t = stored(tmp_path, history)
+    words = described(of_operation(t, "w:0"))
+    assert any(f"for inputs a/0 @ 0 to {10**15 - 1}" in text for text in words)
+    assert "group g: offset 2 of a/0 is stored, in a transaction" in words
+
+
 def test_a_trace_of_an_input_has_every_operation_that_took_it(tmp_path: Path) -> None:
     history = History()
     history.feed(2)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from witness_logs import batch, write_log
 
+from harness.witness.replicas import Replica
 from harness.witness.segments import ReplicaDamage, read_log, segment_files
 
 
@@ -40,11 +41,48 @@ def test_an_incomplete_last_batch_ends_the_log(tmp_path: Path, missing_bytes: in
     assert f"torn tail from byte {len(batch(0))}" in damage
 
 
-def test_zeros_after_the_last_batch_are_a_torn_tail(tmp_path: Path) -> None:
-    path = write_log(tmp_path, "t-0", batch(0), bytes(200))
+@pytest.mark.parametrize("zeros", [12, 60, 61, 200, 3 << 20])
+def test_a_last_segment_that_is_preallocated_with_zeros_is_not_damaged(tmp_path: Path, zeros: int) -> None:
+    path = write_log(tmp_path, "t-0", batch(0), batch(1), bytes(zeros))
+    assert offsets(path.parent) == ([0, 1], "")
+    with path.open("r+b") as file:
+        file.truncate(1 << 30)  # a hole, as a broker makes it
+    assert offsets(path.parent) == ([0, 1], "")
+
+
+@pytest.mark.parametrize("at", [0, 100, (2 << 20) + 5])
+def test_bytes_among_the_zeros_are_a_torn_tail(tmp_path: Path, at: int) -> None:
+    rest = bytearray(3 << 20)
+    rest[at] = 1
+    path = write_log(tmp_path, "t-0", batch(0), bytes(rest))
     base_offsets, damage = offsets(path.parent)
-    assert base_offsets == [0]
-    assert "200 bytes are not read" in damage
+    assert base_offsets == [0] and "torn tail" in damage
+
+
+def test_a_wrong_crc_before_the_zeros_is_a_torn_tail(tmp_path: Path) -> None:
+    torn = bytearray(batch(1))
+    torn[-1] ^= 1
+    path = write_log(tmp_path, "t-0", batch(0), bytes(torn), bytes(200))
+    base_offsets, damage = offsets(path.parent)
+    assert base_offsets == [0] and "torn tail" in damage
+
+
+def test_zeros_in_an_early_segment_are_damage(tmp_path: Path) -> None:
+    path = write_log(tmp_path, "t-0", batch(0), bytes(200))
+    write_log(tmp_path, "t-0", batch(5), base=5)
+    base_offsets, damage = offsets(path.parent)
+    assert base_offsets == [0, 5] and "damaged from byte" in damage
+
+
+@pytest.mark.parametrize(("high_watermark", "damaged"), [(1, False), (2, False), (3, True), (None, False)])
+def test_zeros_below_the_high_watermark_are_damage(
+    tmp_path: Path, high_watermark: int | None, damaged: bool
+) -> None:
+    path = write_log(tmp_path, "t-0", batch(0), batch(1), bytes(200))
+    replica = Replica(1, "t", 0, path.parent)
+    replica.high_watermark = high_watermark
+    assert [read.base_offset for read in replica.read()] == [0, 1]
+    assert ("only zeros from byte" in str(replica.damage)) is damaged
 
 
 def test_a_last_batch_with_a_wrong_crc_is_a_torn_tail(tmp_path: Path) -> None:
