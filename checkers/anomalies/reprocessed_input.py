@@ -33,10 +33,11 @@ OUTPUT_NAMES = (
 BY_OUTPUT_NAME = f"""if(size({VISIBLE}) > 1, transform({OUTPUT_NAMES}, s -> struct(
     s.output_name as output_name,
     greatest(size(filter(expected, e -> e.output_name = s.output_name and e.topic = s.topic)), 1) as due,
+    exists(expected, e -> e.output_name = s.output_name and e.topic = s.topic) as is_expected,
     exists(expected, e -> e.output_name = s.output_name and e.topic = s.topic
         and array_contains(allows_duplicates, e.stage)) as allows_duplicates,
     filter({VISIBLE}, o -> o.output_name = s.output_name and o.topic = s.topic) as outputs)), array())"""
-"""For each output name: how many outputs the input must lead to, whether the stage promises only at-least-once, and the
+"""For each output name: how many outputs the input must lead to, whether that is known, whether the stage promises only at-least-once, and the
 outputs that have this name.
 """
 CLAIMS = """filter(claims, c -> c.settled = 'committed' and c.transactional
@@ -55,6 +56,7 @@ RULES = (
         permitted="coalesce(element.allows_duplicates, false)",
         order=["tp", "offset"],
         ops="array_distinct(transform(element.outputs, o -> o.op))",
+        absence="not element.is_expected",  # the input may not have been read, so that it is not known what it owes
         detail={
             "input": record_position(),
             "slot": "element.output_name",

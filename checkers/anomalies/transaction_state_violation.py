@@ -78,6 +78,7 @@ RULES = (
         "states",
         where=f"before is not null and not ({_valid_step()})",
         order=["log_tp", "log_offset"],
+        absence="true",  # a state may be missing between the two
         detail={
             "transactional_id": "transactional_id",
             "state": "state",

@@ -141,6 +141,7 @@ UNIQUE: Sequence[tuple[str, Sequence[str]]] = (
     ("assignments", ("journal", "process", "time_ns", "gained", "tp")),
     ("ends", ("journal", "isolation", "tp")),
     ("replicas", ("broker", "tp")),
+    ("batches", ("broker", "tp", "base_offset")),
     ("transactions", ("log_tp", "log_offset")),
 )
 """Tables, and the columns that only one row may share."""
@@ -275,6 +276,8 @@ def recorded_contradictions(s: Sources) -> list[tuple[int, Fact]]:
         _by_operation,
         _assignments,
         _unknown_partitions,
+        _replicas,
+        _expected,
         _stages,
         _names,
         _sentinels,
@@ -406,6 +409,37 @@ def _unknown_partitions(s: Sources) -> Found:
                 yield Disagreement(run, ("partitions", table), text + join_words(numbers[:5]), lost=True)
 
 
+def _replicas(s: Sources) -> Found:
+    """Find replicas that have batches and are not listed, and holes in logs that were not compacted."""
+    if "batches" not in s:
+        return
+    listed = {(row["run"], row["tp"], row["broker"]) for row in local_rows(s["replicas"])}
+    names = {
+        (row["run"], row["tp"]): f"{row['topic']}/{row['partition']}" for row in local_rows(s["partitions"])
+    }
+    for row in _counted(_together(s, "batches", ["tp", "broker"]), ["run", "tp", "broker"]).to_pylist():
+        if (row["run"], row["tp"], row["broker"]) not in listed:
+            name = names.get((row["run"], row["tp"]), f"partition {row['tp']}")
+            text = (
+                f"the table replicas lacks the replica of {name} on broker {row['broker']}, which has batches"
+            )
+            yield Disagreement(row["run"], ("replicas", "batches"), text, lost=True)
+
+
+def _expected(s: Sources) -> Found:
+    """Find inputs whose expected outputs are not numbered from 0, each once and without gaps."""
+    keys = ["run", "tp", "offset"]
+    rows = _together(s, "expected", ["tp", "offset", "n"])
+    counted = _counted(rows.filter(pc.is_valid(rows["n"])), keys, ("n", "count_distinct"), ("n", "max"))
+    whole = pc.and_(
+        pc.equal(counted["count_all"], counted["n_count_distinct"]),
+        pc.equal(counted["count_all"], pc.add(counted["n_max"], 1)),
+    )
+    for row in _counted(counted.filter(pc.invert(whole)), ["run"]).to_pylist():
+        text = f"the table expected has rows twice, or lacks rows, of {plural(row['count_all'], 'input')}"
+        yield Disagreement(row["run"], ("expected",), text)
+
+
 def _stages(s: Sources) -> Found:
     """Compare the stage and group of operations, assignments and expected outputs with the journals and stages."""
     groups = {(row["run"], row["stage"]): row["group"] for row in local_rows(s["stages"])}
@@ -415,7 +449,9 @@ def _stages(s: Sources) -> Found:
         for row in _counted(_together(s, table, names), ["run", *names]).to_pylist():
             journal = row["run"], row["journal"]
             if journal not in stages:
-                continue  # it is missing, which is noted elsewhere
+                text = f"the table journals lacks journal {row['journal']}, which the table {table} names"
+                yield Disagreement(row["run"], ("journals", table), text, lost=True)
+                continue
             stage = row["run"], stages[journal]
             if row.get("stage", stage[1]) != stage[1]:
                 wrong[row["run"], (table, "journals")].add(row["journal"])

@@ -12,9 +12,9 @@ from checkers.checking.agreement import BY_JOURNAL, add_contradictions
 from checkers.checking.custom_pipelines import check_custom_pipeline
 from checkers.checking.evidence import EvidenceCounts, MissingEvidence
 from checkers.checking.internal_logs import check_internal_logs, check_transaction_log
-from checkers.checking.replicas import check_replicas
+from checkers.checking.replicas import check_log_ends, check_replicas
 from checkers.needs import NEEDS, ONLY_LAST_RECORDS, TRANSACTION_NEEDS, refused_log
-from checkers.registry import COMPLETE_PARTITIONS
+from checkers.registry import COMPLETE_PARTITIONS, INPUT_READS
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun
@@ -128,6 +128,7 @@ def find_missing_evidence(facts: EvidenceCounts, run: StoredRun) -> MissingEvide
         _offsets_within(facts, promises, missing)
         check_internal_logs(facts, run, missing)
         check_transaction_log(facts, promises, missing)
+        check_log_ends(facts, missing)
         if promises.replicas:
             check_replicas(facts, missing)
     add_contradictions(facts, missing)
@@ -244,6 +245,8 @@ def _final_reads(facts: EvidenceCounts, missing: MissingEvidence) -> None:
                     f"{isolation.value} reader ({row['journal']}) read {row['read']} records",
                     table,
                 )
+            if facts.partitions[tp]["is_input"] and name in missing.reasons:
+                missing.tables.add(INPUT_READS)
 
 
 def _not_to_the_end(facts: EvidenceCounts, tp: int, row: Row) -> str:
@@ -384,7 +387,10 @@ def _logs(facts: EvidenceCounts, run: StoredRun, promises: Promises, missing: Mi
                 f"watermark is {'not known' if mark is None else mark}",
             )
         if row["holes"] and not row["compacted"]:
-            missing.add(
+            # What was at the other offsets is not known. Without a marker, transactions seem to have ended otherwise.
+            is_known = row["holes"] <= row.get("known_to_be_gone", 0)
+            note = missing.add if is_known else missing.add_contradiction
+            note(
                 f"holes in {name}",
                 f"the leader's log of {name} lacks {plural(row['holes'], 'offset')}, though nothing was compacted",
             )

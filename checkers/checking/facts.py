@@ -51,6 +51,7 @@ POSITIONS = {
     "unread": f"held and not found and {_IN_REACH}",
     "beyond": "held and ru_end and offset >= ru_next",
     "read_not_in_log": "found and not held and covered",
+    "known_to_be_gone": "covered and not held and (found or size(acks) > 0)",
     "commits": "commit is not null",
     "unattributed_offsets": f"held and covered and topic = '{OFFSETS_TOPIC}' and fate != '{Fate.PLAIN.value}' "
     "and commit is null",

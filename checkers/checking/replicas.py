@@ -1,4 +1,4 @@
-"""Check that every promised replica is stored up to the high watermark, so that replicas can be compared."""
+"""Check that every log is stored up to its end, and every promised replica up to the high watermark."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -6,6 +6,22 @@ from collections.abc import Mapping
 from checkers.checking.evidence import EvidenceCounts, MissingEvidence
 from checkers.stored.tally import Row
 from harness.results.wording import plural
+
+
+def check_log_ends(facts: EvidenceCounts, missing: MissingEvidence) -> None:
+    """Note the leaders' logs whose batches end below the log end. A marker may be missing there."""
+    for row in facts.replicas:
+        end, start, reached = row.get("log_end"), row.get("log_start", 0), row.get("reached", 0)
+        if (
+            row["leader"]
+            and row.get("damaged") is None
+            and end is not None
+            and end > start
+            and reached != end
+        ):
+            name = facts.name(row["tp"])
+            words = f"the table batches has {name} up to offset {reached}, and the table replicas up to {end}"
+            missing.add_contradiction(f"end of the log of {name}", words, "batches", "replicas")
 
 
 def check_replicas(facts: EvidenceCounts, missing: MissingEvidence) -> None:
@@ -40,7 +56,7 @@ def _gap(name: str, row: Row, marks: Mapping[int, int], starts: Mapping[int, int
     start, end, reached = row.get("log_start", 0), row.get("log_end"), row.get("reached", 0)
     if row.get("high_watermark") is None:
         return "high watermarks", f"the replica of {name} has no high watermark"
-    if end is None or (end > start and reached != end):
+    if end is None or (end > start and reached != end and not row["leader"]):
         return (
             "batches",
             f"the replica of {name} has batches up to offset {reached}, and its log ends at {end}",

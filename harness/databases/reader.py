@@ -11,7 +11,7 @@ from harness.model.expectation import Expectation, InputRecord
 from harness.model.vocabulary import Isolation
 from harness.processes.control_line import Report
 from harness.record.events import EndsRead, Polled, ReadEnd
-from harness.record.expected_rows import expected_output_row
+from harness.record.expected_rows import expected_output_row, numbered
 from harness.record.journal import Journal
 from harness.record.naming import digest, key_name, output_headers, parse_sources, partition_key
 from harness.record.partitions import PartitionIds
@@ -99,7 +99,7 @@ class DatabaseReader:
             expected_output_row(due, tp, 0, row.number) for due in self._expect.expected_outputs(record)
         ]
         if expected:
-            self._parts.extend("expected", len(expected), *map(list, zip(*expected, strict=True)))
+            self._parts.extend("expected", len(expected), *map(list, zip(*numbered(expected), strict=True)))
         return len(expected)
 
     def _input(self, row: TableRow) -> tuple[object, ...]:

@@ -264,6 +264,13 @@ EXPECTED = table(
     column(
         "content", _str, "the expected content as text, truncated", null="the stage belongs to a workload"
     ),
+    column(
+        "n",
+        _i32,
+        "its index among the rows of its input, from 0",
+        null="an earlier version wrote the table",
+        added=True,
+    ),
 )
 
 HISTORY: dict[str, pa.Schema] = {

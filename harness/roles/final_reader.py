@@ -21,7 +21,7 @@ from harness.model.vocabulary import (
 )
 from harness.processes.control_line import Report
 from harness.record.events import EndsRead, Polled, ReadEnd
-from harness.record.expected_rows import expected_output_row, expected_sum_row
+from harness.record.expected_rows import expected_output_row, expected_sum_row, numbered
 from harness.record.journal import Journal
 from harness.record.naming import (
     digest,
@@ -263,13 +263,14 @@ class FinalReader:
         self, message: ClientRecord, tp: int, offset: int, rows: list[tuple[object, ...]]
     ) -> int | None:
         """Add the expected outputs of a record to `rows`. Return the total that the record states, or None."""
-        record, before = as_input(message), len(rows)
-        rows += [
+        record = as_input(message)
+        own = [
             expected_output_row(due, tp, message.partition(), offset)
             for due in self._expect.expected_outputs(record)
         ]
-        rows += [expected_sum_row(add, tp, offset) for add in self._expect.expected_sums(record)]
-        self._expected_rows[tp] += len(rows) - before
+        own += [expected_sum_row(add, tp, offset) for add in self._expect.expected_sums(record)]
+        rows += numbered(own)
+        self._expected_rows[tp] += len(own)
         return self._expect.held_sum(record)
 
 

@@ -164,6 +164,9 @@ class FakeEndMarkers:
         values = self.inputs_left_values
         return values.pop(0) if len(values) > 1 else values[0]
 
+    def unread(self, stage: StageSpec) -> list[TopicPartition]:
+        return []
+
     def outputs_written(self, stage: StageSpec) -> int:
         return 0
 

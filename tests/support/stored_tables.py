@@ -40,6 +40,10 @@ def make_tables(history: History) -> dict[str, list[Row]]:
     if "ends" not in altered and altered & {"polls", "records"}:
         _count_reads(rows)
     _number_again(rows, altered)
+    inputs: Counter[tuple[int, int]] = Counter()
+    for row in rows["expected"]:
+        row.setdefault("n", inputs[row["tp"], row["offset"]])
+        inputs[row["tp"], row["offset"]] += 1
     _count_journal_rows(rows, journal_of)
     return rows
 
@@ -83,9 +87,10 @@ def _describe(history: History) -> None:
         | row
         for row in history.journals.values()
     ]
+    workers = [row["journal"] for row in history.journals.values() if row["role"] == "worker"]
     rows["assignments"] = [
         {
-            "journal": "w",
+            "journal": next(iter(workers), "f"),
             "process": 0,
             "group": "g",
             "time_ns": 0,

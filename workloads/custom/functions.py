@@ -1,5 +1,6 @@
 """Load and call a user's functions. Only separate processes do this, never the process of the command itself."""
 
+import importlib
 import importlib.util
 import inspect
 import os
@@ -71,7 +72,9 @@ _FOLDERS: dict[Path, None] = {}
 
 @cache
 def _module(file: Path) -> ModuleType:
-    # At the end of the path, so that modules with the names of Fencepost's packages do not replace these.
+    # Fencepost's packages are loaded first, so that a user's package with the name of one does not replace it.
+    for package in OWN_PACKAGES:
+        importlib.import_module(package)
     for folder in import_folders(file):
         _FOLDERS[folder] = None
         if str(folder) not in sys.path:

@@ -50,7 +50,8 @@ _empty(
     "batches",
     "records of a/0 were read that its log does not hold",
     "no input is visible",
-    "has batches up to",
+    *(f"the table batches has {name}/0 up to offset 0" for name in ("a", "x", "y")),
+    *(f"the table batches has {name}/0 up to offset 0" for name in (OFFSETS, TRANSACTIONS)),
 )
 _empty("replicas", "the table replicas names no leader")
 _empty("transactions", "the table transactions is empty")

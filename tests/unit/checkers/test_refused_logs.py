@@ -2,8 +2,9 @@
 
 from checkers.checking.completeness import missing_needs
 from checkers.checking.evidence import EvidenceCounts
+from harness.results.reasons import BY_ACLS
 
-REFUSED = {"__transaction_state": "ACLs keep it", "__consumer_offsets": "ACLs keep it too"}
+REFUSED = dict.fromkeys(("__transaction_state", "__consumer_offsets"), BY_ACLS)
 
 
 def facts(*logged: str) -> EvidenceCounts:
@@ -17,7 +18,7 @@ def facts(*logged: str) -> EvidenceCounts:
 
 def test_the_reason_of_a_refused_log_names_the_acl() -> None:
     missing = missing_needs(facts("in"), refused_logs=REFUSED)
-    assert missing["transactions"].text.startswith("ACLs keep it: allow this user Read and Describe")
+    assert missing["transactions"].text.startswith(f"{BY_ACLS}: allow this user Read and Describe")
     assert "--operation Describe --topic __transaction_state" in missing["transactions"].remedy
     assert missing["offsets"].subject == "__consumer_offsets"
     assert missing["offsets-within"] == missing["offsets"]

@@ -122,9 +122,12 @@ def test_a_file_without_an_input_is_refused(tmp_path: Path, text: str) -> None:
         ("[1]", 'line 2 must look like {"key": "...", "value": "..."}'),
         (
             '{"value": "v", "timestamp": 7, "zone": 1}',
-            'line 2: there is no field "timestamp"',
+            'line 2 has an unknown field: there is no field "timestamp"',
         ),
-        ('{"value": "v", "header": {}}', 'line 2: there is no field "header"; did you mean "headers"?'),
+        (
+            '{"value": "v", "header": {}}',
+            'line 2 has an unknown field: there is no field "header"; did you mean "headers"?',
+        ),
         ('{"value": 7}', "line 2: the value must be bytes, text or None, not int"),
         ('{"key": 7, "value": "v"}', "line 2: the key must be bytes, text or None, not int"),
         ('{"value": "v", "headers": "id"}', "line 2: headers must be a mapping or a list of pairs, not 'id'"),
@@ -206,6 +209,6 @@ def test_inputs_go_where_the_java_client_puts_them_unless_the_file_says_otherwis
 def test_a_batch_is_not_larger_than_its_topic_accepts(
     largest: str, batch: int | None, tmp_path: Path
 ) -> None:
-    (tmp_path / "in.jsonl").touch()
+    (tmp_path / "in.jsonl").write_text('{"value": "v"}')
     settings = CustomTopic(config={"max.message.bytes": largest})
     assert feed_of("in", InputSource(file=tmp_path / "in.jsonl"), settings).batch_bytes == batch

@@ -86,7 +86,7 @@ def test_a_module_with_the_name_of_a_package_of_fencepost_must_be_renamed(tmp_pa
 def test_a_wrong_line_of_an_input_file_is_found_before_the_run(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"value": "{}"}\n' * 100 + '{"value": "{}", "time": 1}\n')
     text = WITH_OUTPUTS.replace('make = "expect.py:purchase"', 'file = "in.jsonl"')
-    assert 'line 101: there is no field "time"' in trial_error(tmp_path, text=text)
+    assert 'line 101 has an unknown field: there is no field "time"' in trial_error(tmp_path, text=text)
     (tmp_path / "in.jsonl").write_text("\n")
     assert "has no input: write one on each line" in trial_error(tmp_path, text=text)
 
