@@ -18,7 +18,7 @@ LOGS = ("batches", "replicas")
 JOURNALS = ("journals", "ops", "sends")
 WHOLE_LOGS = (Premise.WHOLE_LOGS,)
 INPUT_READS = "input reads"
-"""Not a table: the final readers read every partition of an input topic to its end. So the expected outputs are known."""
+"""Not a table: the final readers read each partition of the input topics to its end, so expected outputs are known."""
 COMPLETE_PARTITIONS = "edges"
 """Not a table: the log of every partition of the pipeline begins at offset 0, and compaction removed nothing."""
 

@@ -37,8 +37,8 @@ BY_OUTPUT_NAME = f"""if(size({VISIBLE}) > 1, transform({OUTPUT_NAMES}, s -> stru
     exists(expected, e -> e.output_name = s.output_name and e.topic = s.topic
         and array_contains(allows_duplicates, e.stage)) as allows_duplicates,
     filter({VISIBLE}, o -> o.output_name = s.output_name and o.topic = s.topic) as outputs)), array())"""
-"""For each output name: how many outputs the input must lead to, whether that is known, whether the stage promises only at-least-once, and the
-outputs that have this name.
+"""For each output name: how many outputs the input must lead to, whether that is known, whether the stage promises only
+at-least-once, and the outputs that have this name.
 """
 CLAIMS = """filter(claims, c -> c.settled = 'committed' and c.transactional
     and not exists(expected, e -> e.group = c.group))"""

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from harness.common.secrets import redacted_settings
-from harness.common.toml_tables import read_table
+from harness.common.toml_tables import ADDED, read_table
 from harness.model.expectation import Expectation, Feed
 from harness.model.goals import Goal
 from harness.model.vocabulary import Guarantee, Isolation, OffsetTracking
@@ -116,11 +116,13 @@ class StageSpec:
     idle_s: float = (
         15.0  # without group and journals: at the end it has finished after writing nothing for so long
     )
-    progress: bool = False  # its [stage.progress] prints which of its inputs are processed
+    # Its [stage.progress] prints which of its inputs are processed.
+    progress: bool = field(default=False, metadata=ADDED)
     # How long a fault on an instance waits until the stage writes again. The schedule reserves this time for each such
     # fault. None: `WORKING_TIMEOUT_S`, and the schedule reserves nothing.
     works_within_s: float | None = None
-    metadata_max_age_s: float = 5.0  # how long its clients may take to notice a new partition of a topic
+    # How long its clients may take to notice a new partition of a topic.
+    metadata_max_age_s: float = field(default=5.0, metadata=ADDED)
     transforms: bool = True  # its outputs come from its inputs; False: it sends and polls independently
     kind: str | None = None  # JOB; None: its instances run until they are stopped
     every_s: float | None = (

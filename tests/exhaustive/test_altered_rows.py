@@ -1,6 +1,6 @@
-"""Every row of every table of a right history, removed, doubled or replaced by the next one: the run is never invalid.
+"""Every row of a right history, removed, doubled or replaced by the next one: the run is never invalid.
 
-In addition, each final reader leaves out one partition, or stops after each of its offsets, as a reader that was killed.
+As well, each final reader leaves out one partition, or stops after each of its offsets, as one that was killed does.
 The rows are altered as a fault of the recorder would alter them: no other table knows it. A run whose evidence
 contradicts itself, or lacks a row, must be unknown, because nothing is proved. All altered histories are checked in one
 Spark job.
