@@ -48,7 +48,7 @@ def test_rows_of_part_files_have_the_partition_numbers_of_the_plan(tmp_path: Pat
         assert poll(journal) == 0
         parts.extend("polls", 2, 0, [0, 1], 1, [5, 6], ["a", None], 11)
         parts.extend("records", 1, 0, 5, *RECORD)
-        parts.extend("expected", 1, "shop", 0, 5, "invoice", "out", 77, None, None, None, None, None)
+        parts.extend("expected", 1, "shop", 0, 5, "invoice", "out", 77, *[None] * 5, 0)
         parts.finish()
     stored = tables(tmp_path)
     names = {row["tp"]: (row["topic"], row["partition"]) for row in stored["partitions"]}
@@ -134,7 +134,7 @@ def test_a_reader_that_is_started_again_starts_from_the_beginning(
     assert len(tables(tmp_path)["records"]) == 4
 
 
-EXPECTED = ("shop", 0, 5, "invoice", "out", 77, None, None, None, None, None)
+EXPECTED = ("shop", 0, 5, "invoice", "out", 77, *[None] * 5, 0)
 
 
 def write_other_columns(

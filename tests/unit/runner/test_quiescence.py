@@ -1,11 +1,12 @@
 """The end of a run. A step that fails is an evidence problem with its own reason, and the other steps are made."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.model.pipeline import StageSpec
+from harness.model.pipeline import StageSpec, TopicPartition
 from harness.model.vocabulary import Role
 from harness.processes.control_line import Command
 from harness.processes.specs import ObserverSpec
@@ -98,6 +99,28 @@ def test_a_broker_that_dies_after_the_heal_is_a_problem(tmp_path: Path) -> None:
 def test_inputs_that_are_not_processed_are_a_problem(tmp_path: Path) -> None:
     with fake_run(tmp_path) as run:
         assert quiesce_and_list_problems(run, FakeEndMarkers([7]))[1] == ["not-drained", "inputs-left"]
+
+
+def test_a_group_that_never_reads_an_added_partition_has_passed_it_over(tmp_path: Path) -> None:
+    class Skips(FakeEndMarkers):
+        def unread(self, stage: StageSpec) -> list[TopicPartition]:
+            return [("in", 0), ("in", 1)]
+
+    cluster = FakeCluster(ends={("in", 0): (0, 5, 5), ("in", 1): (0, 7, 7)})
+    quick = replace(PIPELINE, stages=(replace(PIPELINE.stages[0], metadata_max_age_s=0.1),))
+    with fake_run(tmp_path, cluster=cluster) as run:
+        quiesce(quick, run.context, Skips([7]), run.run_log, SOON)
+        assert run.run_log.passed_over == {"g": ["in/1"]}
+
+
+def test_a_partition_of_the_plan_that_is_not_read_was_not_passed_over(tmp_path: Path) -> None:
+    class Slow(FakeEndMarkers):
+        def unread(self, stage: StageSpec) -> list[TopicPartition]:
+            return [("in", 0)]
+
+    with fake_run(tmp_path) as run:
+        quiesce_and_list_problems(run, Slow([7]))
+        assert run.run_log.passed_over == {}
 
 
 def test_a_drain_ends_at_once_when_a_proxy_has_ended(tmp_path: Path) -> None:
