@@ -59,6 +59,32 @@ class Copy:
             committed = row["isolation"] == "read_committed"
             row["read"] = polls[row["role"], row["tp"]] if committed else records[row["tp"]]
         self.write("ends", ends)
+        self._number_again()
+
+    def _number_again(self) -> None:
+        """Number the rows of each operation and input again, and count the rows of each journal, as a run does."""
+        journal_of = {row["op"]: row["journal"] for row in self.rows("ops")}
+        counts: dict[str, Counter[str]] = {}
+        for table in ("polls", "sends", "claims", "assignments"):
+            rows = self.rows(table)
+            if table in ("polls", "sends"):
+                numbers: Counter[int] = Counter()
+                for row in sorted(rows, key=lambda row: (row["op"], row["n"])):
+                    row["n"] = numbers[row["op"]]
+                    numbers[row["op"]] += 1
+                self.write(table, rows)
+            counts[table] = Counter(row.get("journal") or journal_of.get(row.get("op")) for row in rows)
+        inputs: Counter[tuple[int, int]] = Counter()
+        expected = self.rows("expected")
+        for row in expected:
+            row["n"] = inputs[row["tp"], row["offset"]]
+            inputs[row["tp"], row["offset"]] += 1
+        self.write("expected", expected)
+        journals = self.rows("journals")
+        self.write(
+            "journals",
+            [row | {table: count[row["journal"]] for table, count in counts.items()} for row in journals],
+        )
 
     def observed(self) -> list[list[Row]]:
         """The polls of an observer of one partition, without its first poll. Each poll is a list of rows.
