@@ -31,9 +31,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import MAX_SHOWN, finding, record_position
+from checkers.findings.build import MAX_SHOWN, finding, record_position, wanted_keys
 from checkers.findings.form import Findings
-from checkers.findings.lookup import wanted_keys
 from checkers.findings.rules import Suspect
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast

@@ -24,9 +24,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import finding, record_position
+from checkers.findings.build import finding, lookup, record_position
 from checkers.findings.form import Findings
-from checkers.findings.lookup import lookup
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables

@@ -11,8 +11,7 @@ from collections.abc import Collection, Mapping
 from checkers.checking.agreement import BY_JOURNAL, add_contradictions
 from checkers.checking.custom_pipelines import check_custom_pipeline
 from checkers.checking.evidence import EvidenceCounts, MissingEvidence
-from checkers.checking.internal_logs import check_internal_logs, check_transaction_log
-from checkers.checking.replicas import check_log_ends, check_replicas
+from checkers.checking.logs import check_internal_logs, check_log_ends, check_replicas, check_transaction_log
 from checkers.needs import NEEDS, ONLY_LAST_RECORDS, TRANSACTION_NEEDS, refused_log
 from checkers.registry import COMPLETE_PARTITIONS, INPUT_READS
 from checkers.stored.inputs import OFFSETS_TOPIC

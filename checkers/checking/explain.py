@@ -22,8 +22,8 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from checkers.checking.evidence import Fact
+from checkers.findings.build import lookup
 from checkers.findings.form import Findings
-from checkers.findings.lookup import lookup
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
 from harness.results.example import Input, Operation, Part, PassingCommit, Record

@@ -226,7 +226,7 @@ def _unknown_markers(s: Sources, t: Tables) -> DataFrame:
     """By partition, the producers with more markers than transactions in the transaction log, and the number of excess
     markers.
 
-    `checkers.checking.internal_logs` leaves out the markers of other users of a shared cluster.
+    `checkers.checking.logs` leaves out the markers of other users of a shared cluster.
     """
     return (
         count_markers(s, t.tps, t.states)

@@ -5,8 +5,13 @@ verdict would make tens of thousands of such calls.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from checkers.spark.joins import broadcast
 
 NO_OPERATIONS = "cast(array() as array<bigint>)"
 MAX_SHOWN = 20
@@ -137,4 +142,25 @@ def jump_findings(
         "struct(key as key, value as value, offset as offset))",
         skipped="if(index > before, index - before - 1, null)",
         operations="array_distinct(array(struct(op_before as op), struct(op as op)))",
+    )
+
+
+def lookup(
+    frame: DataFrame, keys: tuple[str, ...], wanted: set[tuple[int, ...]]
+) -> dict[tuple[int, ...], dict[str, Any]]:
+    """Return the rows whose columns `keys` have one of the wanted values, by these values."""
+    if not wanted:
+        return {}
+    types = {field.name: field.dataType for field in frame.schema.fields}
+    named = wanted_keys(frame.sparkSession, keys, wanted)
+    named = named.select(*(F.col(key).cast(types[key]) for key in keys))
+    rows = frame.join(broadcast(named), on=list(keys), how="inner").toArrow().to_pylist()
+    return {tuple(row[key] for key in keys): row for row in rows}
+
+
+def wanted_keys(spark: SparkSession, keys: tuple[str, ...], wanted: set[tuple[int, ...]]) -> DataFrame:
+    """Return a table of the wanted values, with the columns `keys`. `wanted` must not be empty."""
+    columns = list(zip(*sorted(wanted), strict=True))
+    return spark.createDataFrame(
+        pa.table({key: pa.array(column, pa.int64()) for key, column in zip(keys, columns, strict=True)})
     )

@@ -24,7 +24,6 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from checkers.spark.class_cache import remember_classes
 from checkers.spark.conf import spark_conf
 from checkers.spark.jvm import (
     ARCHIVE_TIMEOUT_S,
@@ -284,3 +283,32 @@ def _forget_gateway(level: int = logging.WARNING) -> None:
         log.log(level, "Spark's gateway did not stop in order: %s", error)
     if submitted := getattr(gateway, "proc", None):
         end_jvm(submitted, STOP_TIMEOUT_S)
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["remember_classes"]
+
+MEMBERS = {
+    "org.apache.spark.sql.functions": ("expr", "col", "lit", "broadcast"),
+    "functions": ("expr", "col", "lit", "broadcast"),
+    "PythonUtils": ("toSeq",),
+    "PythonSQLUtils": (),
+}
+"""Classes that PySpark looks up for each expression, and their members."""
+
+
+def remember_classes(spark: "SparkSession") -> None:
+    """Look up these classes once for the session.
+
+    By default PySpark asks the JVM for them each time. The JVM then searches all its jars for packages of that name,
+    which takes about a second of every verdict.
+    """
+    view = spark._jvm
+    assert view is not None
+    for name, members in MEMBERS.items():
+        cls = getattr(view, name)
+        setattr(view, name, cls)
+        for member in members:
+            setattr(cls, member, getattr(cls, member))

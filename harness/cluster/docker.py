@@ -23,9 +23,8 @@ from harness.cluster.started import StartedCluster
 from harness.cluster.started_node import PortTaken
 from harness.cluster.storage import new_id, node_files
 from harness.common.errors import EnvironmentFailure, StartFailed
-from harness.containers.container import Container
+from harness.containers.container import SOCKET_TABLES, Container, read_established
 from harness.containers.container_factory import EXECUTABLE, READABLE, ContainerFactory, ContainerSpec
-from harness.containers.sockets import SOCKET_TABLES, read_established
 from harness.environment import PreparedEnvironment
 from harness.environment.archive import flags_for
 from harness.environment.container_image import ContainerImage
@@ -37,7 +36,7 @@ from harness.network.proxied import ProxiedNetwork
 from harness.network.toxiproxy import HOST, Proxy
 from harness.network.traffic import ReceivedBytes
 from harness.processes.spawn import Supervisor
-from harness.witness.segment_witness import SegmentWitness
+from harness.witness.capture import SegmentWitness
 
 TOXIPROXY = "toxiproxy"
 MACHINE = "host.docker.internal"

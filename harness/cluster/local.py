@@ -16,7 +16,7 @@ from harness.environment import PreparedKafka
 from harness.environment.jvm import broker_command
 from harness.network.proxied import ProxiedNetwork
 from harness.processes.preload import Preload
-from harness.witness.segment_witness import SegmentWitness
+from harness.witness.capture import SegmentWitness
 
 
 class LocalCluster(StartedCluster[LocalBroker]):

@@ -4,14 +4,36 @@ import io
 import logging
 import tarfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.common.errors import EnvironmentFailure, FaultFailed, StartFailed
 from harness.common.waiting import wait_for
 from harness.containers.daemon import shorten, translate_errors
+
+ESTABLISHED = 1
+SOCKET_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+
+
+class ContainerConnection(NamedTuple):
+    """One end of an established connection."""
+
+    local_port: int
+    remote_port: int
+
+
+def read_established(tables: str) -> Iterator[ContainerConnection]:
+    """Yield the established connections in the text of both tables.
+
+    Each line has one connection. Addresses have the form `HOST:PORT`, both in hexadecimal.
+    """
+    for line in tables.splitlines():
+        words = line.split()
+        if len(words) > 3 and words[0].endswith(":") and int(words[3], 16) == ESTABLISHED:
+            yield ContainerConnection(*(int(address.rpartition(":")[2], 16) for address in words[1:3]))
+
 
 if TYPE_CHECKING:
     from docker.models.containers import Container as Handle

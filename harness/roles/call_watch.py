@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from harness.processes.control_line import Report
 from harness.record.events import ErrorNoted
 from harness.record.journal import Journal
-from harness.roles.calls import Call
-from harness.roles.control import Control
+from harness.roles.control import Call, Control
 
 CHECK_INTERVAL_S = 1.0
 LONG_CHECKS = 20

@@ -3,15 +3,46 @@
 Both ends send JSON lines over a socket pair. A fault *arms* a step. When the worker reaches that step while it
 processes records, it reports the step and waits there. The fault then kills it, or stops it and later lets it go on. So
 a fault cannot miss its step.
+
+The worker also remembers which client call it is in, so that a call that never returns is reported by name.
 """
 
 import select
 import socket
 import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
 
 from harness.model.vocabulary import WorkerStep
 from harness.processes.control_line import Claims, Command, Report
-from harness.roles.calls import Calls
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One call of the client library. Calls are compared by identity."""
+
+    name: str  # of librdkafka's function: send_offsets_to_transaction
+    op: int
+    since_ns: int  # start of the call, on the monotonic clock
+
+
+class Calls:
+    """The current client call of a worker. Another thread may read `now` at any time."""
+
+    def __init__(self) -> None:
+        self.now: Call | None = None
+
+    def during(self, name: str, op: int, call: Callable[[], T]) -> T:
+        """Make a call, with `now` set until it returns."""
+        self.now = Call(name, op, time.monotonic_ns())
+        try:
+            return call()
+        finally:
+            self.now = None
 
 
 class Control:

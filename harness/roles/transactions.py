@@ -24,8 +24,7 @@ from harness.clients.interface import (
 from harness.model.vocabulary import Outcome
 from harness.record.events import Completed, EndInvoked, ErrorNoted, Invoked
 from harness.record.journal import Journal
-from harness.roles.calls import Calls
-from harness.roles.control import Control
+from harness.roles.control import Calls, Control
 from harness.roles.sending import DeliveryFailed, RecordSender
 
 STEP_TIMEOUT_S = 10.0

@@ -12,8 +12,7 @@ from harness.model.pipeline import StageSpec, TopicPartition
 from harness.model.vocabulary import OffsetTracking
 from harness.results.stage_progress import StageProgress
 from harness.results.wording import join_words
-from harness.roles.sentinels import write_sentinels
-from harness.roles.unread_count import count_unread
+from harness.roles.ends import count_unread, write_sentinels
 from harness.runner.stage_progress import AskProgress, ProgressNotKnown, read_progress
 
 COUNTED_BELOW = 5_000

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.model.pipeline import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
+from harness.model.promises import SEGMENTS
 from harness.record.parquet_writer import ParquetWriter, open_parquet
 from harness.record.partitions import PartitionIds
 from harness.record.schema import LOG
-from harness.witness import offsets_log, transaction_log
+from harness.witness import LogBounds, offsets_log, transaction_log
 from harness.witness.fields import UndecodableField
 from harness.witness.records import LogRecord, read_marker, read_records
 from harness.witness.replicas import Replica, ReplicaSource, find_replicas
@@ -209,3 +210,20 @@ class _TableWriter:
                 record.timestamp_ms if commit.timestamp_ms is None else commit.timestamp_ms,
             )
         )
+
+
+class SegmentWitness:
+    """A `Witness` of a cluster whose segment files can be read."""
+
+    kind = SEGMENTS
+    complete_topics: frozenset[str] = frozenset()  # empty, because this is not known
+    unreadable: Mapping[str, str] = {}
+
+    def __init__(self, copy: Callable[[], None] | None = None) -> None:
+        """Keep `copy`, which copies all segment files into the run folder. None if they are already in it."""
+        self._copy = copy
+
+    def collect(self, bounds: Mapping[TopicPartition, LogBounds], folder: Path) -> None:
+        """Copy the files into the run folder, if necessary. Raises `EnvironmentFailure`."""
+        if self._copy is not None:
+            self._copy()

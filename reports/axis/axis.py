@@ -26,8 +26,7 @@ from reports.axis.partitions import partition_panes
 from reports.axis.subjects import ShownFinding, subjects
 from reports.known_secrets import known_secrets
 from reports.run_tables import RunTables
-from reports.timeline.model import Timeline
-from reports.timeline.notes import Notes
+from reports.timeline.model import Notes, Timeline
 from reports.timeline.series import Series, into_buckets
 
 MOST_POINTS = 1200

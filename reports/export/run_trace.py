@@ -17,8 +17,7 @@ from reports.export.trace_file import TraceFile
 from reports.export.tracks import Slice, Tracks, microseconds, text
 from reports.run_tables import RunTables
 from reports.timeline.load import load
-from reports.timeline.model import Timeline
-from reports.timeline.notes import Notes
+from reports.timeline.model import Notes, Timeline
 from reports.timeline.series import series
 from reports.under_way import nanoseconds
 

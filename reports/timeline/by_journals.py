@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 
 from harness.model import vocabulary
 from reports.run_tables import RunTables
-from reports.timeline.model import BY_JOURNALS, COMMITS, TRANSACTIONS, Ending, Timeline
-from reports.timeline.notes import Notes
+from reports.timeline.model import BY_JOURNALS, COMMITS, TRANSACTIONS, Ending, Notes, Timeline
 
 NO_STAGE = "no stage"
 _OPS = (

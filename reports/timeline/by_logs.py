@@ -20,8 +20,7 @@ from harness.model.vocabulary import WARM_UP
 from harness.results.wording import plural
 from reports.run_tables import RunTables
 from reports.timeline.markers import deciding_markers
-from reports.timeline.model import BY_LOGS, COMMITS, TRANSACTIONS, Ending, Timeline
-from reports.timeline.notes import Notes
+from reports.timeline.model import BY_LOGS, COMMITS, TRANSACTIONS, Ending, Notes, Timeline
 
 UNNAMED = "all programs"
 """The stage of the transactions whose transactional id no stage declares."""

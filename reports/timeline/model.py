@@ -1,9 +1,14 @@
-"""The model of a run's timeline: Arrow tables whose times count from the start of the run."""
+"""The model of a run's timeline: Arrow tables whose times count from the start of the run; notes on what is missing."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeVar
 
 import pyarrow as pa
+
+from harness.common.errors import UnreadableInput
+from harness.results.wording import printable
 
 
 class Ending(StrEnum):
@@ -56,3 +61,21 @@ class Timeline:
     endings: tuple[Ending, ...] = BY_JOURNALS
     by_logs: bool = False
     missing: list[str] = field(default_factory=list)
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class Notes:
+    """Collects the notes."""
+
+    texts: list[str] = field(default_factory=list)
+
+    def read(self, load: Callable[[], T]) -> T | None:
+        """Return what `load` returns. None, and a note, if a table is missing or damaged or has other types."""
+        try:
+            return load()
+        except (UnreadableInput, TypeError, ValueError, pa.ArrowException) as error:
+            self.texts.append(printable(str(error), 300))
+            return None

@@ -10,8 +10,7 @@ from harness.processes.control_line import Report
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.roles.call_watch import LONG_CHECKS, CallWatch
-from harness.roles.calls import Calls
-from harness.roles.control import Control
+from harness.roles.control import Calls, Control
 
 
 class ReportsKept(Control):

@@ -1,4 +1,4 @@
-from harness.containers.sockets import ContainerConnection, read_established
+from harness.containers.container import ContainerConnection, read_established
 
 TABLES = """\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode

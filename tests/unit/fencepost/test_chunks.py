@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.checks.chunks import prefetched, split_into_chunks
+from fencepost.checks.check import prefetched, split_into_chunks
 from harness.common.waiting import wait_for
 
 
