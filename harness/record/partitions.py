@@ -15,10 +15,10 @@ from harness.record.parquet_writer import open_parquet
 from harness.record.schema import HISTORY
 
 _HASHES = 2**30
-_FIRST_ADDED = 1 << 24
-"""The least number of a partition that a topic of the plan got during the run."""
-_MOST_PARTITIONS = 50_000
-"""Above the number of partitions that a topic of a test can get."""
+_FIRST_ADDED = 1 << 20
+"""The least number of a partition that a topic of the plan got during the run. A plan has fewer partitions."""
+_MOST_PARTITIONS = 10_000
+"""Above the number of partitions that a topic of a test can get. So all numbers are below 2^23 (`reports.export`)."""
 
 
 def unplanned(topic: str, partition: int) -> int:
