@@ -22,6 +22,9 @@ Evidence: the acknowledgements, and for each of them the first marker of its pro
 
 Without journals: the comparison with the transaction log is the only evidence.
 
+Not this anomaly: here the types of markers are compared, commit or abort. Their epochs, and those of the records below
+them, are compared by `zombie-write`.
+
 Blind spot: a producer whose markers in a partition cannot be paired with the completions in the transaction log. Then
 the run is unknown.
 Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024).
