@@ -36,7 +36,7 @@ from pyspark.sql import DataFrame
 from checkers.findings.build import finding, operation, record_position
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
-from checkers.spark.joins import broadcast
+from checkers.spark.joins import prefer_hash_join
 from checkers.stored.tables import Tables
 from harness.results.example import Example
 from harness.results.wording import printable
@@ -48,8 +48,6 @@ EFFECTIVE = """array_contains(records.effect, 'commit') or array_contains(commit
 BY_ID = "partition by run, transactional_id"
 EARLIER = f"over ({BY_ID} order by time_ns range between unbounded preceding and 1 preceding)"
 COMMITTED = "transactional and fate = 'commit'"
-RAISED = "if(coalesce(state.client_version, 0) >= 2, 1, 0)"
-"""By how much the markers of a producer's commits are usually above its batches."""
 NOT_GIVEN = "its transaction had another epoch"
 
 RULES = (
@@ -89,17 +87,13 @@ def zombie_write(t: Tables) -> DataFrame:
 
 
 def _of_another_epoch(t: Tables) -> DataFrame:
-    suspected = t.batches.where(
-        f"{COMMITTED} and coalesce(epoch >= epoch_before, true) and marker_epoch - epoch != {RAISED}"
+    transactions = t.markers.where("not doubtful").select(
+        "run", "tp", "marker_offset", "transactional_id", "given_epoch"
     )
-    positions = suspected.select("run", "tp", "marker_offset").distinct()
-    transactions = (
-        t.markers.where("not doubtful")
-        .join(broadcast(positions), on=["run", "tp", "marker_offset"], how="inner")
-        .select("run", "tp", "marker_offset", "transactional_id", "given_epoch")
-    )
-    wrong = suspected.join(broadcast(transactions), on=["run", "tp", "marker_offset"], how="left").where(
-        "coalesce(epoch != given_epoch, marker_epoch - epoch not in (0, 1))"
+    wrong = (
+        t.batches.where(f"{COMMITTED} and coalesce(epoch >= epoch_before, true)")
+        .join(prefer_hash_join(transactions), on=["run", "tp", "marker_offset"], how="left")
+        .where("coalesce(epoch != given_epoch, marker_epoch - epoch not in (0, 1))")
     )
     return finding(
         wrong,

@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 
 from checkers.checking.evidence import EvidenceCounts, Fact, MissingEvidence
 from checkers.spark.checkpoint import local_rows
+from checkers.stored.producers import COMPLETE, PREPARED
 from checkers.stored.sources import Sources, read_columns
 from checkers.stored.tally import Row
-from harness.model.vocabulary import Outcome, Role
+from harness.model.vocabulary import SENTINEL_VALUE, Outcome, Role
 from harness.results.wording import join_words, plural
 
 
@@ -61,6 +62,29 @@ AGREEMENTS = (
         ("batches", "offsets"),
         f"the table offsets has offset commits where the table batches has no batch: {_ROWS}",
         lost=True,
+    ),
+    Agreement(
+        "ends_differ",
+        "states",
+        f"state in {COMPLETE} and before.state in {PREPARED} and before.producer_id = producer_id "
+        "and (before.epoch != epoch or size(tps) > 0)",
+        ("transactions",),
+        "two states of a transaction in the table transactions do not agree on its epoch or partitions: {rows}",
+    ),
+    Agreement(
+        "preparations_differ",
+        "states",
+        f"state in {PREPARED} and before.state = 'Ongoing' and (before.producer_id != producer_id "
+        "or array_sort(before.tps) != array_sort(tps))",
+        ("transactions",),
+        "two states of a transaction in the table transactions do not agree on its producer or partitions: {rows}",
+    ),
+    Agreement(
+        "partial_states",
+        "states",
+        "state is null or state != 'Tombstone' and (producer_id is null or epoch is null or tps is null)",
+        ("transactions",),
+        "the table transactions has states of which a part is missing: {rows}",
     ),
     Agreement("ops_twice", "operations", "twice", ("ops",), "the table ops has {rows} twice"),
     Agreement(
@@ -251,6 +275,53 @@ IMPOSSIBLE: Sequence[tuple[str, Sequence[str], str, _Condition]] = (
         lambda t: pc.and_(pc.or_(pc.is_valid(t["offset"]), pc.is_valid(t["tp"])), pc.invert(t["acked"])),
     ),
     ("claims", ("first", "next"), "ranges that end before they begin", _less("next", "first")),
+    (
+        "sends",
+        ("tp", "offset"),
+        "offsets without a partition",
+        lambda t: pc.and_(pc.is_valid(t["offset"]), pc.is_null(t["tp"])),
+    ),
+    (
+        "ops",
+        ("outcome", "return_ns"),
+        "operations that ended and did not return",
+        lambda t: pc.and_(pc.not_equal(t["outcome"], Outcome.INFO.value), pc.is_null(t["return_ns"])),
+    ),
+    (
+        "ops",
+        ("outcome", "fenced"),
+        "operations that succeeded and were fenced",
+        lambda t: pc.and_(pc.equal(t["outcome"], Outcome.OK.value), t["fenced"]),
+    ),
+    (
+        "ops",
+        ("f", "asked", "transactional_id"),
+        "transactions without a transactional id",
+        lambda t: pc.and_(
+            pc.and_(pc.equal(t["f"], "txn"), pc.is_valid(t["asked"])), pc.is_null(t["transactional_id"])
+        ),
+    ),
+    (
+        "records",
+        ("value", "sentinel"),
+        "sentinels that do not have the value of one, or the other way round",
+        lambda t: pc.not_equal(
+            pc.fill_null(pc.starts_with(t["value"], SENTINEL_VALUE), False), t["sentinel"]
+        ),
+    ),
+    (
+        "expected",
+        ("output_name", "adds"),
+        "rows with neither or both of an output name and an amount",
+        lambda t: pc.equal(pc.is_valid(t["output_name"]), pc.is_valid(t["adds"])),
+    ),
+    (
+        "offsets",
+        ("committed", "metadata"),
+        "offset commits of which a part is missing",
+        lambda t: pc.not_equal(pc.is_valid(t["committed"]), pc.is_valid(t["metadata"])),
+    ),
+    ("ends", ("sentinel_offset",), "negative offsets", _negative("sentinel_offset")),
     *(
         (table, names, "negative offsets", _negative(*names))
         for table, names in (
@@ -272,6 +343,9 @@ def recorded_contradictions(s: Sources) -> list[tuple[int, Fact]]:
     """Compare the recorded tables with each other: the contradictions, by run."""
     rules = (
         _twice,
+        _copies,
+        _topics,
+        _groups,
         _impossible,
         _by_operation,
         _assignments,
@@ -293,6 +367,25 @@ def _counted(table: pa.Table, keys: Sequence[str], *aggregates: tuple[str, str])
 def _together(s: Sources, table: str, names: Sequence[str]) -> pa.Table:
     """Read the columns of a table, with the column `run`."""
     return pa.concat_tables(read_columns(s[table], ["run", *names]), promote_options="default")
+
+
+CONTENT = (
+    *("last_offset", "count", "producer_id", "epoch", "base_sequence", "transactional"),
+    *("control", "marker", "coordinator_epoch", "max_timestamp_ms"),
+)
+"""Columns of a batch that its checksum covers."""
+
+
+def _copies(s: Sources) -> Found:
+    """Compare the copies of each batch on several replicas. Where the checksums are equal, all they cover is equal."""
+    if "batches" not in s:
+        return
+    keys = ["run", "tp", "base_offset", "crc"]
+    contents = _counted(_together(s, "batches", [*keys[1:], *CONTENT]), [*keys, *CONTENT])
+    counted = _counted(contents.drop_columns(["count_all"]), keys)
+    for row in _counted(counted.filter(pc.greater(counted["count_all"], 1)), ["run"]).to_pylist():
+        text = "replicas in the table batches have one checksum and different contents for "
+        yield Disagreement(row["run"], ("batches",), text + plural(row["count_all"], "batch", "batches"))
 
 
 def _twice(s: Sources) -> Found:
@@ -409,8 +502,51 @@ def _unknown_partitions(s: Sources) -> Found:
                 yield Disagreement(run, ("partitions", table), text + join_words(numbers[:5]), lost=True)
 
 
+def _topics(s: Sources) -> Found:
+    """Compare the topic of each send with that of its partition, and the partitions of stages with their topics."""
+    topics = {(row["run"], row["tp"]): row["topic"] for row in local_rows(s["partitions"])}
+    sends = _together(s, "sends", ["topic", "tp"])
+    wrong: dict[tuple[int, tuple[str, ...]], int] = defaultdict(int)
+    for row in _counted(sends.filter(pc.is_valid(sends["tp"])), ["run", "topic", "tp"]).to_pylist():
+        if topics.get((row["run"], row["tp"]), row["topic"]) != row["topic"]:
+            wrong[row["run"], ("sends", "partitions")] += row["count_all"]
+    reads: dict[tuple[int, str | None], set[str]] = defaultdict(set)
+    for row in local_rows(s["stages"]):
+        reads[row["run"], row["stage"]].add(row["in_topic"])
+    stages = {(row["run"], row["journal"]): row["stage"] for row in local_rows(s["journals"])}
+    claims = _counted(_together(s, "claims", ["op", "tp"]), ["run", "op", "tp"])
+    claims = claims.join(_together(s, "ops", ["op", "journal"]), ["run", "op"]).select(
+        ["run", "journal", "tp"]
+    )
+    for table, rows in (("claims", claims), ("assignments", _together(s, "assignments", ["journal", "tp"]))):
+        for row in _counted(rows, ["run", "journal", "tp"]).to_pylist():
+            own = reads.get((row["run"], stages.get((row["run"], row["journal"]))))
+            topic = topics.get((row["run"], row["tp"]))
+            if own is not None and topic is not None and topic not in own:
+                wrong[row["run"], (table, "partitions", "stages")] += row["count_all"]
+    for (run, places), count in sorted(wrong.items()):
+        text = f"the tables {join_words(places)} name different topics: {plural(count, 'row')}"
+        yield Disagreement(run, places, text)
+
+
+def _groups(s: Sources) -> Found:
+    """Compare the group of each claim with that of its operation."""
+    claims = _counted(_together(s, "claims", ["op", "group"]), ["run", "op", "group"])
+    operations = _together(s, "ops", ["op", "group", "name"]).rename_columns({"group": "own"})
+    both = claims.join(operations, ["run", "op"])
+    both = both.filter(pc.is_valid(both["name"]))
+    equal = pc.if_else(
+        pc.is_null(both["group"]),
+        pc.is_null(both["own"]),
+        pc.fill_null(pc.equal(both["group"], both["own"]), False),
+    )
+    for row in _counted(both.filter(pc.invert(equal)).drop_columns(["count_all"]), ["run"]).to_pylist():
+        text = f"the tables claims and ops name different groups for {plural(row['count_all'], 'operation')}"
+        yield Disagreement(row["run"], ("claims", "ops"), text)
+
+
 def _replicas(s: Sources) -> Found:
-    """Find replicas that have batches and are not listed, and holes in logs that were not compacted."""
+    """Find replicas that have batches and are not listed."""
     if "batches" not in s:
         return
     listed = {(row["run"], row["tp"], row["broker"]) for row in local_rows(s["replicas"])}

@@ -112,6 +112,7 @@ STATES = {
     "spans_ended": f"{_ENDED} in {COMPLETE}",
     "log_committed": f"{_ENDED} = 'CompleteCommit'",
     "log_aborted": f"{_ENDED} = 'CompleteAbort'",
+    **conditions_of("states"),
 }
 """Conditions on the rows of `states`, each counted: transactions that timed out or are complete."""
 

@@ -56,11 +56,11 @@ def make_groups(
     """
     began = (
         s["assignments"]
-        .where("gained and offset is not null")
-        .selectExpr("run", "group", "tp", "offset as first")
+        .where("gained")
+        .selectExpr("run", "group", "tp", "offset as first", "true as touched")
     )
     claimed = operations.selectExpr("run", "settled", "inline(claims)").selectExpr(
-        "run", "group", "tp", "first", "if(settled = 'committed', next, null) as next"
+        "run", "group", "tp", "first", "if(settled = 'committed', next, null) as next", "true as touched"
     )
     commits = log_entries.where("commit is not null and fate in ('commit', 'plain')").selectExpr(
         "run",
@@ -84,10 +84,11 @@ def make_groups(
             F.expr("max(next) as next"),
             F.expr("max(led) as led"),
             F.expr("max(end) as end"),
+            F.expr("coalesce(bool_or(touched), false) as touched"),
         )
         .join(broadcast(runs.select("run", "commits_logged")), on="run", how="left")
         .selectExpr(
-            *("run", "group", "tp", "first", "end"),
+            *("run", "group", "tp", "first", "if(touched, null, end) as end"),
             "coalesce(led, if(commits_logged, commit.committed, next)) as final",
         )
         .selectExpr(
@@ -232,7 +233,7 @@ def make_inputs(
         each, owing, unasked, allows_duplicates: see `checkers.stored.partitions.rows_of_tps`
         visible, fate: of the record that is the input
         judgeable: if the input is absent, that proves something, because the stored log or the final read covers its
-            position
+            position, or because the run has no such partition
         expected: array of the outputs that it must lead to [output_name, topic, group, stage, digest,
             intermediate_topic (a topic between the input and the stage, whose record the stage reads; null: the stage
             reads the input itself)]
@@ -276,7 +277,7 @@ def make_inputs(
             *("run", "tp", "offset", "in_topic", "each", "owing", "unasked", "allows_duplicates"),
             "coalesce(here.visible, false) as visible",
             "here.fate",
-            f"coalesce(not compacted and {in_reach}, false) as judgeable",
+            f"in_topic is null or coalesce(not compacted and {in_reach}, false) as judgeable",
             *("expected", "adds", "outputs", "claims"),
         )
     )

@@ -48,7 +48,7 @@ def make_markers(s: Sources, tps: DataFrame, states: DataFrame) -> DataFrame:
         listed: the number of partitions that the transaction log lists for the transaction
         epoch: of the marker
         given_epoch: the epoch of the transaction's data, by its last Ongoing state; null: not known
-        prepared_epoch: the epoch of its markers, by the Prepare state; null: not known
+        prepared_epoch: the epoch of its markers, by the Prepare and the Complete state; null: not known
         doubtful: the pairing of this producer in this partition may be wrong
     """
     doubtful = f"bool_or(marker != decided and not sure) over ({NTH})"
@@ -304,7 +304,8 @@ def _completions(tps: DataFrame, states: DataFrame) -> DataFrame:
             "before.producer_id as producer_id",
             "if(state = 'CompleteCommit', 'commit', 'abort') as decided",
             "size(before.tps) as listed",
-            f"if(before.state in {PREPARED}, before.epoch, null) as prepared_epoch",
+            f"if(before.state in {PREPARED} and (producer_id != before.producer_id or epoch = before.epoch), "
+            "before.epoch, null) as prepared_epoch",
             f"if(before.state in {PREPARED} and before_2.state = 'Ongoing' "
             "and before_2.producer_id = before.producer_id, before_2.epoch, null) as given_epoch",
             "explode(before.tps) as tp",

@@ -42,11 +42,10 @@ def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
         batch_before: the data batch of the producer id below it
         markers: the number of markers of the producer id in the partition
         internal, compacted, log_start, high_watermark: of the partition
-        state: the last record of the producer id in the transaction log [transactional_id, state, state_epoch, tps,
-            client_version]
+        state: the last record of the producer id in the transaction log [transactional_id, state, state_epoch, tps]
         abandoned: see `ABANDONED`
     """
-    state = "struct(transactional_id, state, state_epoch, tps, client_version) as state"
+    state = "struct(transactional_id, state, state_epoch, tps) as state"
     return (
         _with_fates(s, tps)
         .join(broadcast(_last_states(s)), on=["run", "producer_id"], how="left")
@@ -139,9 +138,9 @@ def make_states(s: Sources, runs: DataFrame) -> DataFrame:
 
 def _last_states(s: Sources) -> DataFrame:
     """Select for each producer id its last record in the transaction log."""
-    row = "struct(log_offset, transactional_id, state, epoch, tps, timeout_ms, start_ms, client_version)"
+    row = "struct(log_offset, transactional_id, state, epoch, tps, timeout_ms, start_ms)"
     last = s["transactions"].groupBy("run", "producer_id").agg(F.expr(f"max_by({row}, log_offset) as last"))
     return last.selectExpr(
         *("run", "producer_id", "last.transactional_id", "last.state", "last.epoch as state_epoch"),
-        *("last.tps", "last.timeout_ms", "last.start_ms", "last.client_version"),
+        *("last.tps", "last.timeout_ms", "last.start_ms"),
     )

@@ -268,7 +268,7 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
             "the workload" if evidence.plan.pipeline.journaled else "the pipeline's guarantee",
         ),
         goals=tuple(goal.counted for goal in evidence.plan.pipeline.goals),
-        incomplete=evidence.differences,
+        incomplete=(*evidence.differences, *_unknown_partitions(evidence)),
         had_log=evidence.had_log,
         promises=evidence.plan.promises,
         healed=evidence.run_metadata is not None and heals_known(evidence.run_metadata),
@@ -291,6 +291,12 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         ),
         rested_ms=evidence.run_metadata.rested_ms if evidence.run_metadata else None,
     )
+
+
+def _unknown_partitions(evidence: Evidence) -> list[str]:
+    """Return why the partitions at the end of the run are not known, so that an absent input proves nothing."""
+    problems = evidence.run_metadata.evidence_problems if evidence.run_metadata else ()
+    return [problem.text for problem in problems if problem.code == ReasonCode.ENDS_UNKNOWN]
 
 
 def _growths(evidence: Evidence) -> "dict[str, Growth]":

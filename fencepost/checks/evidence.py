@@ -17,10 +17,12 @@ from harness.model.promises import NO_WITNESS
 from harness.model.vocabulary import Premise
 from harness.protocol.errors import error_codes
 from harness.record.client_history import file_crc
+from harness.record.columns import null
 from harness.record.parquet_reader import iterate_parquet, read_parquet
+from harness.record.partitions import PartitionIds
 from harness.record.protocol_journal import JOURNAL, read_journal
 from harness.record.run_tables import PLAN
-from harness.record.schema import LOG, find_mismatch
+from harness.record.schema import HISTORY, LOG, find_mismatch
 from harness.results.lag import Lag
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata
@@ -167,11 +169,29 @@ def require_table(path: Path, run: int, rows: Mapping[str, int]) -> None:
     require_bounded_table(path, metadata)
     if rows.get(table, metadata.num_rows) != metadata.num_rows:
         raise UnreadableInput(f"{path} has {metadata.num_rows} rows, and the run wrote {rows[table]}")
+    for field in schema:
+        declared = (HISTORY | LOG)[table].field(field.name)
+        if not null(declared) and _has_nulls(metadata, field.name):
+            raise UnreadableInput(f"{path} is damaged: column {field.name} has nulls, and no run writes them")
     column = schema.get_field_index("run")
     for group in range(metadata.num_row_groups):
         statistics = metadata.row_group(group).column(column).statistics
         if statistics is not None and statistics.has_min_max and not statistics.min == statistics.max == run:
             raise UnreadableInput(f"{path} has rows of run {statistics.min}, and this is run {run}")
+
+
+def _has_nulls(metadata: pq.FileMetaData, name: str) -> bool:
+    """Return whether a column has nulls, by the statistics of the file. Lists have none of their own."""
+    for group in range(metadata.num_row_groups):
+        for number in range(metadata.num_columns):
+            column = metadata.row_group(group).column(number)
+            if (
+                column.path_in_schema == name
+                and column.statistics is not None
+                and column.statistics.null_count
+            ):
+                return True
+    return False
 
 
 def find_differences(folder: Path, plan: StoredPlan) -> Iterator[str]:
@@ -201,6 +221,12 @@ def find_differences(folder: Path, plan: StoredPlan) -> Iterator[str]:
         yield f"the run promised readers that left no journal: {listed(missing_readers)}"
     partitions = read_parquet(history / "partitions.parquet", ["tp", "topic", "partition"]).to_pylist()
     tps = {(row["topic"], row["partition"]): row["tp"] for row in partitions}
+    numbers = PartitionIds(plan.pipeline.partition_counts)
+    planned_topics = plan.pipeline.partition_counts.keys()
+    if moved := sorted(
+        name for name, tp in tps.items() if name[0] in planned_topics and numbers.id(*name) != tp
+    ):
+        yield f"the table partitions has other numbers than the run's plan: {listed(f'{t}/{p}' for t, p in moved)}"
     yield from _implausible(history, plan)
     expected_partitions = set(plan.pipeline.topic_partitions)
     if missing_partitions := sorted(expected_partitions - tps.keys()):

@@ -60,7 +60,10 @@ class EndMarkers(Protocol):
         ...
 
     def unread(self, stage: StageSpec) -> Sequence[TopicPartition]:
-        """Return the partitions with inputs for which the group had committed nothing at the last `inputs_left`."""
+        """Return the partitions with inputs for which the group had committed nothing at the last `inputs_left`.
+
+        Empty if it was behind in any other partition, or if that is not known.
+        """
         ...
 
     def resolve_ends(self, topic_partitions: Sequence[TopicPartition]) -> None:
@@ -94,6 +97,7 @@ class SentinelEndMarkers:
 
     def inputs_left(self, stage: StageSpec, starting: bool = False, ended: bool = False) -> int | None:
         """Count the inputs that the group has not committed, or the unprocessed rows of the tables that it reads."""
+        self._unread[stage.name] = ()
         if stage.offset_tracking is OffsetTracking.EACH:
             counts = [self._backlog(table, None) for table in stage.reads]
             return None if None in counts else sum(count or 0 for count in counts)
@@ -119,9 +123,8 @@ class SentinelEndMarkers:
         if self._is_open(stage, ends):
             return None
         behind = _behind(positions, ends)
-        self._unread[stage.name] = [
-            topic_partition for topic_partition in behind if topic_partition not in positions
-        ]
+        if behind.keys().isdisjoint(positions):
+            self._unread[stage.name] = list(behind)
         self._last_seen[stage.name] = join_words(
             f"{t}/{p} is processed to offset {position} of {ends[t, p][1]}"
             for (t, p), position in behind.items()
@@ -143,7 +146,10 @@ class SentinelEndMarkers:
         return self._last_seen.get(stage.name, "")
 
     def unread(self, stage: StageSpec) -> Sequence[TopicPartition]:
-        """Return the partitions with inputs for which the group had committed nothing at the last `inputs_left`."""
+        """Return the partitions with inputs for which the group had committed nothing at the last `inputs_left`.
+
+        Empty if it was behind in any other partition, or if that is not known.
+        """
         return self._unread.get(stage.name, ())
 
     def outputs_written(self, stage: StageSpec) -> int:

@@ -223,7 +223,8 @@ def _drain(
             report_wait=run_log.progress.say,
         )
     except WaitTimeout:
-        if skipped := sorted(added & set(ends.unread(stage))):
+        skipped = sorted(ends.unread(stage))
+        if skipped and added.issuperset(skipped):  # every other partition is processed to its end
             run_log.passed_over[stage.group or stage.name] = [partition_key(*each) for each in skipped]
         raise
 

@@ -119,6 +119,7 @@ def defined_partition(log: tuple[Written, ...]) -> Counts:
         own = [one for one in log if one.pid == pid]
         data = [one for one in own if one.kind == "data"]
         entries = [(one.kind, pid) for one in own]
+        given = _given_epochs(own)
         fated = [(one, own[:at], _fate(entries, at)) for at, one in enumerate(own) if one.kind == "data"]
         found.update(
             nonzero(
@@ -132,12 +133,39 @@ def defined_partition(log: tuple[Written, ...]) -> Counts:
                 ),
                 hanging_transaction=sum(fate == "open" for _, _, fate in fated),
                 zombie_write=sum(
-                    fate == "commit" and any(before.epoch > one.epoch for before in below)
+                    fate == "commit"
+                    and (any(before.epoch > one.epoch for before in below) or one.epoch != given[len(below)])
                     for one, below, fate in fated
+                )
+                + sum(
+                    one.epoch != given[at]
+                    for at, one in enumerate(own)
+                    if one.kind != "data" and not _repeats(own, at)
                 ),
             )
         )
     return dict(found)
+
+
+def _repeats(own: Sequence[Written], at: int) -> bool:
+    """Whether a marker repeats the entry before it, as a coordinator that moved writes it."""
+    return (
+        at > 0
+        and own[at].kind != "data"
+        and (own[at].kind, own[at].epoch) == (own[at - 1].kind, own[at - 1].epoch)
+    )
+
+
+def _given_epochs(own: Sequence[Written]) -> list[int]:
+    """By entry, the epoch that its transaction has in the transaction log: the highest of the markers up to its own."""
+    ends = [at for at, one in enumerate(own) if one.kind != "data" and not _repeats(own, at)]
+    return [
+        max(
+            (own[end].epoch for end in ends if end <= min((e for e in ends if e >= at), default=-1)),
+            default=-1,
+        )
+        for at in range(len(own))
+    ]
 
 
 @dataclass(frozen=True)

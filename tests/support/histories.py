@@ -287,7 +287,7 @@ class History:
                 "group": "g",
                 "tp": self.tp[source],
                 "committed": committed,
-                "metadata": op.name if op else "",
+                "metadata": None if committed is None else op.name if op else "",
                 "op": op.op if op else None,
                 "producer_id": pid,
                 "epoch": 0 if pid >= 0 else -1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
@@ -259,7 +260,7 @@ def _batch(history: History, tp: int, at: int, entry: Row) -> None:
             "coordinator_epoch": 0,
             "leader_epoch": 0,
             "max_timestamp_ms": entry["ms"],
-            "crc": 0,
+            "crc": zlib.crc32(repr(sorted(entry.items(), key=str)).encode()),
         }
         for broker in range(1, history.followers + 2)
     ]

@@ -195,6 +195,7 @@ def a_stage_without_promised_journals_needs_no_consumer(h: History) -> None:
 def a_stage_without_expected_outputs_is_reported(h: History) -> None:
     plain(h)
     h.alter("stages", lambda row: row | {"stage": "t"} if row["in_topic"] == "b" else row)
+    h.alter("assignments", lambda row: None if row["tp"] == h.tp["b"] else row)
 
 
 def _without_workers(h: History) -> None:

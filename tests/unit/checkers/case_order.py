@@ -373,9 +373,38 @@ def a_key_may_move_once_when_its_topic_grows(h: History) -> None:
 
 
 @case(order_violation=1, options=SPREAD)
-def a_key_that_moves_back_after_its_topic_has_grown_violates_the_order(h: History) -> None:
+def a_key_that_moves_to_and_fro_after_its_topic_has_grown_violates_the_order(h: History) -> None:
     h.growths = {"x": 1}
-    _spread(h, "xyx")
+    _spread(h, "xyxyx")
+
+
+@case(options=SPREAD)
+def one_broker_may_learn_late_that_a_topic_has_grown(h: History) -> None:
+    h.growths = {"x": 1}
+    _spread(h, "xyxy")
+
+
+@case(options=SPREAD | {"inputs": "ab"})
+def outputs_of_inputs_in_two_partitions_may_be_in_two_partitions(h: History) -> None:
+    h.topic_partitions |= {"y": ("x", 1), "w": ("x", 2)}
+    for source, letter in (("a", "x"), ("b", "y")):
+        h.feed(1, source)
+        h.rows["expected"].append(
+            {
+                "stage": "s",
+                "group": "g",
+                "tp": h.tp[source],
+                "offset": 0,
+                "output_name": letter,
+                "topic": "x",
+                "digest": 7,
+            }
+        )
+        h.transact(0, to=letter, key="k", source=source)
+    rename = {"output_name": "out"}
+    for table in ("sends", "records"):
+        h.alter(table, lambda row: row | rename if row["output_name"] else row)
+    h.alter("expected", lambda row: row | rename)
 
 
 @case(options=SPREAD)

@@ -110,11 +110,12 @@ def a_transactional_group_does_not_hide_a_plain_commit_of_another(h: History) ->
     h.feed(1)
     h.feed(1, "b")
     h.transact(0)
-    op = h.transact(0, source="b", offsets_fate="").op
+    op = h.transact(0, source="b", offsets_fate="", worker="v", stage="t", group="h").op
     h.alter("claims", lambda row: row | {"group": "h"} if row["op"] == op else row)
     h.commit_offset(1, source="b")
     h.rows["offsets"][-1]["group"] = "h"
     other = {"stage": "t", "group": "h"}
     h.alter("stages", lambda row: row | other if row["in_topic"] == "b" else row)
     h.alter("expected", lambda row: row | other if row["tp"] == h.tp["b"] else row)
+    h.alter("assignments", lambda row: None if row["tp"] == h.tp["b"] else row)
     _uncompacted(h)

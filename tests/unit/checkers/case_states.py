@@ -47,7 +47,9 @@ def the_life_of_a_transactional_id_is_legal(h: History) -> None:
     h.log_state(7, "Ongoing")
     h.alter(
         "transactions",
-        lambda row: row | {"producer_id": None, "epoch": None} if row["state"] == "Tombstone" else row,
+        lambda row: (
+            {**row, "producer_id": None, "epoch": None, "tps": None} if row["state"] == "Tombstone" else row
+        ),
     )
 
 

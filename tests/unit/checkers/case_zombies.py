@@ -180,7 +180,7 @@ def a_committed_record_of_an_earlier_epoch_is_a_zombie(h: History) -> None:
     _epochs(h, 1, 2)
 
 
-@case(zombie_write=1)
+@case(zombie_write=2)
 def a_committed_record_of_an_epoch_that_no_coordinator_gave_is_a_zombie(h: History) -> None:
     _epochs(h, 3, 3)
 
@@ -257,4 +257,22 @@ def without_the_transaction_log_a_marker_may_be_one_above_its_record(h: History)
     _epochs(h, 2, 3, prepared=3)
     h.alter(
         "replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp[TRANSACTIONS] else row
+    )
+
+
+@case(zombie_write=1)
+def a_record_of_the_epoch_that_was_prepared_and_not_given_is_a_zombie(h: History) -> None:
+    _epochs(h, 3, 3, prepared=3)
+
+
+@case(
+    broken=(
+        "two states of a transaction in the table transactions do not agree on its epoch or partitions: 1 row",
+    )
+)
+def a_prepared_epoch_that_the_completion_contradicts_proves_no_zombie(h: History) -> None:
+    _epochs(h, 2, 3, prepared=3)
+    h.alter(
+        "transactions",
+        lambda row: row | {"epoch": 4} if (row["state"], row["producer_id"]) == ("PrepareCommit", 7) else row,
     )
