@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from checkers.checking.evidence import EvidenceCounts, Fact, MissingEvidence
 from checkers.spark.checkpoint import local_rows
-from checkers.stored.producers import COMPLETE, PREPARED
+from checkers.stored.producers import PREPARED
 from checkers.stored.sources import Sources, read_columns
 from checkers.stored.tally import Row
 from harness.model.vocabulary import SENTINEL_VALUE, Outcome, Role
@@ -64,12 +64,11 @@ AGREEMENTS = (
         lost=True,
     ),
     Agreement(
-        "ends_differ",
+        "completed_partitions",
         "states",
-        f"state in {COMPLETE} and before.state in {PREPARED} and before.producer_id = producer_id "
-        "and (before.epoch != epoch or size(tps) > 0)",
+        "state in ('CompleteCommit', 'CompleteAbort') and size(tps) > 0",
         ("transactions",),
-        "two states of a transaction in the table transactions do not agree on its epoch or partitions: {rows}",
+        "the table transactions has complete transactions that still have partitions: {rows}",
     ),
     Agreement(
         "preparations_differ",

@@ -112,7 +112,13 @@ def zombie_by_epoch(h: Run, rng: Random) -> Planted:
     h.append_marker("m", pid, "abort", high)
     offset = h.append("m", None, pid, high - 1)
     h.append_marker("m", pid, "commit", high - 1)
-    return {"zombie-write": [of_record("m", offset)], "epoch-regression": [of_record("m", offset)]}
+    return {
+        "zombie-write": [
+            of_record("m", offset),
+            of_record("m", offset + 1),
+        ],  # the marker has this epoch, too
+        "epoch-regression": [of_record("m", offset)],
+    }
 
 
 def hanging_transaction(h: Run, rng: Random) -> Planted:

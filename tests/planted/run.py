@@ -12,7 +12,7 @@ from typing import Any
 from tests.planted import gone
 from tests.planted.late import LateMarkers
 from tests.support.histories import Op
-from tests.support.stored_tables import RC, RU, Row
+from tests.support.stored_tables import RC, RU, Row, count_polls, number_again
 
 INPUTS, OUTPUTS = "ab", "xypqhlms"
 WORKERS = range(1, 5)
@@ -70,6 +70,8 @@ class Run(LateMarkers):
         tables = super().make()
         if not self.whole:
             self.gone = gone.remove_records(self, tables, self.rng)
+            number_again(tables, {"polls"})
+            count_polls(tables)
         joined = {(self.tp[topic], at) for topic in BATCHED for at in range(500) if self.rng.random() < 0.5}
         tables["batches"] = batched(tables["batches"], joined)
         return tables

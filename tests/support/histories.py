@@ -290,7 +290,7 @@ class History:
                 "metadata": None if committed is None else op.name if op else "",
                 "op": op.op if op else None,
                 "producer_id": pid,
-                "epoch": 0 if pid >= 0 else -1,
+                "epoch": self.entries[OFFSETS][at]["epoch"] if pid >= 0 else -1,
                 "transactional": pid >= 0,
                 "timestamp_ms": self._ms(),
             }

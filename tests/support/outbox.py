@@ -67,7 +67,15 @@ def outbox(h: History, *, pending: Sequence[int] = (), relay_may_repeat: bool = 
     h.alter("stages", stage)
     h.alter_expected(expected)
     h.alter("ops", lambda row: row | {"group": None} if row["stage"] == "s" else row)
-    h.alter("assignments", lambda row: None if row["tp"] == h.tp["a"] else row | {"journal": "v"})
+
+    def assignment(row: Row) -> Row | None:
+        """The relay has no group, so only the consumer is assigned partitions, if it has begun."""
+        of_relay = row["tp"] == h.tp["a"]
+        if "v" in h.journals:
+            return None if of_relay else row | {"journal": "v"}
+        return row | {"journal": "w", "group": None} if of_relay and "w" in h.journals else None
+
+    h.alter("assignments", assignment)
     h.promises = Promises(
         journaled=("s", "c"),
         witness=SEGMENTS,

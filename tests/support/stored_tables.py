@@ -40,7 +40,7 @@ def make_tables(history: History) -> dict[str, list[Row]]:
     altered = {table for table, _ in history.alterations}
     if "ends" not in altered and altered & {"polls", "records"}:
         _count_reads(rows)
-    _number_again(rows, altered)
+    number_again(rows, altered)
     inputs: Counter[tuple[int, int]] = Counter()
     for row in rows["expected"]:
         row.setdefault("n", inputs[row["tp"], row["offset"]])
@@ -143,7 +143,7 @@ def _count_reads(rows: dict[str, list[Row]]) -> None:
             end["read"] = len(read)
 
 
-def _number_again(rows: dict[str, list[Row]], altered: Set[str]) -> None:
+def number_again(rows: dict[str, list[Row]], altered: Set[str]) -> None:
     """Number the rows of each operation from 0, if a case has removed some: no process has written them."""
     for table in altered & {"polls", "sends"}:
         by_operation: dict[int, list[Row]] = {}
@@ -153,6 +153,14 @@ def _number_again(rows: dict[str, list[Row]], altered: Set[str]) -> None:
             numbers = {n: at for at, n in enumerate(sorted({row["n"] for row in own}))}
             for row in own:
                 row["n"] = numbers[row["n"]]
+
+
+def count_polls(rows: dict[str, list[Row]]) -> None:
+    """Set the number of polls that each journal had to those in the table."""
+    journal_of = {row["op"]: row["journal"] for row in rows["ops"]}
+    counts = Counter(journal_of.get(row["op"]) for row in rows["polls"])
+    for journal in rows["journals"]:
+        journal["polls"] = counts[journal["journal"]]
 
 
 def _count_journal_rows(rows: dict[str, list[Row]], journal_of: Mapping[int, str]) -> None:

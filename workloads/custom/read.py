@@ -351,6 +351,14 @@ def _require_consistent(body: TomlTable, description: PipelineDescription) -> No
         for key, topics in (("reads", stage.reads), ("writes", stage.writes)):
             if len(set(topics)) < len(topics):
                 raise body.error(f"has a topic twice in {key} of [[stage]] {stage.name}: remove one")
+    for number, stage in enumerate(description.stages):
+        for other in description.stages[:number]:
+            shared = set(stage.writes) & set(other.writes)
+            if stage.ordered != other.ordered and shared and set(stage.reads) & set(other.reads):
+                raise body.error(
+                    f"has [[stage]] {other.name} and {stage.name}, which read one topic and write {sorted(shared)[0]}, and "
+                    "only one is `ordered`: their outputs cannot be told apart; let them write different topics"
+                )
     expect = description.expect
     allows_repeats = description.guarantee is not Guarantee.EXACTLY_ONCE
     if expect and expect.fold and expect.correlate == CONTENT and allows_repeats:

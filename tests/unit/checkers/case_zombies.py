@@ -265,11 +265,7 @@ def a_record_of_the_epoch_that_was_prepared_and_not_given_is_a_zombie(h: History
     _epochs(h, 3, 3, prepared=3)
 
 
-@case(
-    broken=(
-        "two states of a transaction in the table transactions do not agree on its epoch or partitions: 1 row",
-    )
-)
+@case()
 def a_prepared_epoch_that_the_completion_contradicts_proves_no_zombie(h: History) -> None:
     _epochs(h, 2, 3, prepared=3)
     h.alter(
