@@ -351,14 +351,7 @@ def _require_consistent(body: TomlTable, description: PipelineDescription) -> No
         for key, topics in (("reads", stage.reads), ("writes", stage.writes)):
             if len(set(topics)) < len(topics):
                 raise body.error(f"has a topic twice in {key} of [[stage]] {stage.name}: remove one")
-    for number, stage in enumerate(description.stages):
-        for other in description.stages[:number]:
-            shared = set(stage.writes) & set(other.writes)
-            if stage.ordered != other.ordered and shared and set(stage.reads) & set(other.reads):
-                raise body.error(
-                    f"has [[stage]] {other.name} and {stage.name}, which read one topic and write {sorted(shared)[0]}, and "
-                    "only one is `ordered`: their outputs cannot be told apart; let them write different topics"
-                )
+    _require_distinct_outputs(body, description)
     expect = description.expect
     allows_repeats = description.guarantee is not Guarantee.EXACTLY_ONCE
     if expect and expect.fold and expect.correlate == CONTENT and allows_repeats:
@@ -388,6 +381,18 @@ def _require_consistent(body: TomlTable, description: PipelineDescription) -> No
             )
     for topic in sorted(set(description.topics) - read - written):
         raise body.error(f"has [topics.{topic}]: {unknown('topic', topic, sorted(read | written))}")
+
+
+def _require_distinct_outputs(body: TomlTable, description: PipelineDescription) -> None:
+    """Raise `UsageError` if it is not known by which of two stages an output is made, and only one promises order."""
+    for number, stage in enumerate(description.stages):
+        for other in description.stages[:number]:
+            shared = sorted(set(stage.writes) & set(other.writes))
+            if stage.ordered != other.ordered and shared and set(stage.reads) & set(other.reads):
+                raise body.error(
+                    f"has [[stage]] {other.name} and {stage.name}, which read one topic and write {shared[0]}, and "
+                    "only one is `ordered`: their outputs cannot be told apart; let them write different topics"
+                )
 
 
 def _require_compared(body: TomlTable, description: PipelineDescription) -> None:

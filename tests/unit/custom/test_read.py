@@ -158,7 +158,13 @@ def test_the_path_of_a_file_may_begin_with_a_tilde(tmp_path: Path, monkeypatch: 
 
 
 SECOND = '\n[[stage]]\nname = "bill"\nreads = ["invoices"]\nwrites = ["paid"]\ncommand = ["true"]\n'
+RIVAL = SECOND.replace('"bill"', '"audit"').replace('"invoices"', '"purchases"').replace('"paid"', '"invoices"')
 MISTAKES = {
+    "two stages whose outputs cannot be told apart": (
+        "[expect]",
+        f"{RIVAL}ordered = true\n\n[expect]",
+        "[[stage]] bill and audit, which read one topic and write invoices, and only one is `ordered`",
+    ),
     # By mistake: the text that is replaced in the file, its replacement, and a part of the error.
     "no name": ('name = "billing"\n', "", 'name is missing; write for example name = "billing"'),
     "a command with a NUL": (
