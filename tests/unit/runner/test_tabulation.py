@@ -86,7 +86,7 @@ def test_an_error_leaves_no_tables(tmp_path: Path) -> None:
     path.parent.mkdir()
     with Journal(path, 0, JournalBegan(path.stem, role="final")) as journal:
         parts = PartWriter(journal, parts_folder(path))
-        parts.extend("expected", 1, "no-stage", 0, 5, "endpoint", "out", 7, None, None, None, None, None)
+        parts.extend("expected", 1, "no-stage", 0, 5, "endpoint", "out", 7, *[None] * 5, 0)
         parts.finish()
     with pytest.raises(UnreadableInput, match="no-stage"):
         tabulate(tmp_path, PLAN)
