@@ -28,9 +28,10 @@ def make_attempts(s: Sources, log_entries: DataFrame) -> DataFrame:
         send: struct of the send and its operation (see `_sends`); null: no journal has a send of this value
         twice: journals have more than one send of this value
         positions: array of the positions at which the value was found [tp, offset, topic, fate, visible, delivered,
-            polled, promised, output_name, inputs, digest]
+            polled, promised, output_name, inputs, digest, correlation_key]
     """
-    columns = "tp, offset, topic, fate, visible, delivered, polled, promised, output_name, inputs, digest"
+    columns = "tp, offset, topic, fate, visible, delivered, polled, promised"
+    columns += ", output_name, inputs, digest, correlation_key"
     name = "coalesce(value, format_string('@%d/%d', tp, offset)) as name"
     positions = log_entries.where("found and not sentinel and not internal").selectExpr(
         "run", name, "value", f"struct({columns}) as position"
