@@ -32,7 +32,8 @@ def hide_journals(s: Sources, runs: Sequence[StoredRun]) -> Sources:
     kept_ops = hidden["ops"].selectExpr("run", "op", "true as others")
     hidden |= {table: _of_other_roles(s[table], kept_ops, flagged) for table in ("sends", "claims", "polls")}
     overrides = {
-        "offsets": {"op": "null", "metadata": "null"},
+        # Only a tombstone has no metadata.
+        "offsets": {"op": "null", "metadata": "if(committed is null, null, '')"},
         "stages": {"journaled": "false"},
     }
     return {
