@@ -35,7 +35,7 @@ RULES = (
         where="not internal and not compacted and producer_id >= 0 and base_sequence >= 0 "
         f"and batch_before.epoch <= epoch and base_sequence != {EXPECTED_SEQUENCE}",
         order=["tp", "base_offset"],
-        absence="true",  # a batch may be missing between the two
+        absence="lacks_records",  # perhaps a batch between the two
         detail={
             "record": record_position("tp", "base_offset"),
             "record_before": record_position("tp", "batch_before.last_offset"),

@@ -78,7 +78,7 @@ RULES = (
         "states",
         where=f"before is not null and not ({_valid_step()})",
         order=["log_tp", "log_offset"],
-        absence="true",  # a state may be missing between the two
+        absence="lacks_records",  # perhaps a state between the two
         detail={
             "transactional_id": "transactional_id",
             "state": "state",

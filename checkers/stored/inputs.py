@@ -27,8 +27,9 @@ MISSING_OUTPUTS = f"""filter(expected, (e, i) -> if(size({_DUE}) = 1, size({_SEE
 """The expected outputs of an input that are missing.
 
 An input may have to lead to several outputs of one name. They are compared by their digests: each expected output needs
-a visible output of its own. A visible output whose digest is not expected stands for one of those that are missing
-(`corrupt` finds it). A second output of one digest stands for none. If a digest is not known, only the number counts.
+a visible output of its own. A visible output whose digest is not expected counts as one of the missing outputs,
+because `corrupt` finds it. A second output of one digest does not count. If a digest is not known, only the number of
+outputs is compared.
 """
 
 
@@ -54,13 +55,49 @@ def make_groups(
             the end of the partition. null: none
         passed_over: the group did not read this partition at all
     """
+    united = _steps(s, tps, log_entries, operations).unionByName(
+        _added_partitions(s, runs, tps), allowMissingColumns=True
+    )
+    return (
+        united.groupBy("run", "group", "tp")
+        .agg(
+            F.expr("min(first) as first"),
+            F.expr("max(commit) as commit"),
+            F.expr("max(next) as next"),
+            F.expr("max(led) as led"),
+            F.expr("max(end) as end"),
+            F.expr("coalesce(bool_or(was_read), false) as was_read"),
+        )
+        .join(broadcast(runs.select("run", "commits_logged")), on="run", how="left")
+        .selectExpr(
+            *("run", "group", "tp", "first", "if(was_read, null, end) as end"),
+            "coalesce(led, if(commits_logged, commit.committed, next)) as final",
+        )
+        .selectExpr(
+            *("run", "group", "tp", "first", "coalesce(final, end) as final"),
+            "final is null and end is not null as passed_over",
+        )
+    )
+
+
+def _steps(s: Sources, tps: DataFrame, log_entries: DataFrame, operations: DataFrame) -> DataFrame:
+    """Select each assignment, claim and offset commit of a group.
+
+    Columns:
+        run, group, tp
+        first: where the group began to read; null: not known
+        next: the offset up to which a committed operation claimed inputs
+        commit: an offset commit that took effect [offset, committed]
+        led: see `_add_inputs_without_journals`
+        was_read: the group has read the partition, or was assigned it
+    """
     began = (
         s["assignments"]
         .where("gained")
-        .selectExpr("run", "group", "tp", "offset as first", "true as touched")
+        .selectExpr("run", "group", "tp", "offset as first", "true as was_read")
     )
     claimed = operations.selectExpr("run", "settled", "inline(claims)").selectExpr(
-        "run", "group", "tp", "first", "if(settled = 'committed', next, null) as next", "true as touched"
+        "run", "group", "tp", "first", "if(settled = 'committed', next, null) as next", "true as was_read"
     )
     commits = log_entries.where("commit is not null and fate in ('commit', 'plain')").selectExpr(
         "run",
@@ -72,30 +109,8 @@ def make_groups(
         commits, allowMissingColumns=True
     )
     if any_without_journals(s):
-        united = _add_inputs_without_journals(united, s, tps, log_entries)
-    else:
-        united = united.withColumn("led", F.expr("cast(null as bigint)"))
-    united = united.unionByName(_added_partitions(s, runs, tps), allowMissingColumns=True)
-    return (
-        united.groupBy("run", "group", "tp")
-        .agg(
-            F.expr("min(first) as first"),
-            F.expr("max(commit) as commit"),
-            F.expr("max(next) as next"),
-            F.expr("max(led) as led"),
-            F.expr("max(end) as end"),
-            F.expr("coalesce(bool_or(touched), false) as touched"),
-        )
-        .join(broadcast(runs.select("run", "commits_logged")), on="run", how="left")
-        .selectExpr(
-            *("run", "group", "tp", "first", "if(touched, null, end) as end"),
-            "coalesce(led, if(commits_logged, commit.committed, next)) as final",
-        )
-        .selectExpr(
-            *("run", "group", "tp", "first", "coalesce(final, end) as final"),
-            "final is null and end is not null as passed_over",
-        )
-    )
+        return _add_inputs_without_journals(united, s, tps, log_entries)
+    return united.withColumn("led", F.expr("cast(null as bigint)"))
 
 
 def _added_partitions(s: Sources, runs: DataFrame, tps: DataFrame) -> DataFrame:
@@ -230,7 +245,7 @@ def make_inputs(
 
     Columns:
         run, tp, offset, in_topic
-        each, owing, unasked, allows_duplicates: see `checkers.stored.partitions.rows_of_tps`
+        each, owing, unasked, allows_duplicates: see `checkers.stored.partitions.TPS`
         visible, fate: of the record that is the input
         judgeable: if the input is absent, that proves something, because the stored log or the final read covers its
             position, or because the run has no such partition
@@ -248,18 +263,8 @@ def make_inputs(
     for part in (_expected(s), _outputs(attempts), _claims(operations)):
         united = united.unionByName(part, allowMissingColumns=True)
     edges = tps.selectExpr(
-        "run",
-        "tp",
-        "topic as in_topic",
-        "each",
-        "owing",
-        "unasked",
-        "allows_duplicates",
-        "logged",
-        "compacted",
-        "log_start",
-        "rc_first",
-        "rc_next",
+        *("run", "tp", "topic as in_topic", "each", "owing", "unasked", "allows_duplicates"),
+        *("logged", "compacted", "log_start", "rc_first", "rc_next"),
     )
     # An absence proves something only where the position is in the stored log, or in the range of the final read.
     in_reach = "if(logged, offset >= log_start, offset >= rc_first and offset < rc_next)"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.tally import EMPTY, Row, Tally
 from harness.model.vocabulary import Fate, Guarantee, Isolation, OffsetTracking, Role
 
@@ -26,6 +27,7 @@ TPS = pa.schema(
         ("growths", _i64),
         ("added", pa.bool_()),
         *((name, _i64) for name in ("log_start", "log_end", "high_watermark", "followers")),
+        ("lacks_records", pa.bool_()),
         ("unreadable", pa.struct([("broker", pa.int32()), ("log_end", _i64), ("high_watermark", _i64)])),
         *((name, _i64) for name in ("rc_first", "rc_next")),
         ("rc_end", pa.bool_()),
@@ -33,6 +35,33 @@ TPS = pa.schema(
         ("ru_end", pa.bool_()),
     ]
 )
+"""The columns of the table `tps`.
+
+Columns:
+    run, tp, topic, partition
+    internal: the topic is Kafka's own
+    is_input: a stage reads the topic
+    ordered: every stage that reads it promises to keep the order
+    each: a stage may take its records in any order, and commits each of them
+    compacts: the topic is compacted
+    compacted: the topic is compacted, and records may be gone, because the leader's log lacks offsets
+    sums_alone: sums are expected in the topic, and no outputs
+    owing: the expected outputs of its records are known, for every stage that reads it
+    unasked: of the run: array of the topics that may hold records other than expected outputs
+    growths: how often the topic got more partitions during the run
+    added: the topic got this partition during the run
+    within_transactions: programs without journals must write to the topic only in transactions
+    allows_duplicates: of the run: array of the stages that promise at least once; null: none
+    logged: the leader's log is stored, and not damaged
+    lacks_records: a recorded table lacks records of the leader's log, or the log is not stored
+    log_start, log_end, high_watermark: of the leader's log
+    followers: the number of other replicas that are stored
+    unreadable: [broker, log_end, high_watermark] of a damaged follower that cannot be read up to its high watermark
+    rc_first: where the final read-committed reader began, or where the log begins, if that is higher
+    rc_next: the offset after the last record that it read
+    rc_end: it reached the sentinel
+    ru_first, ru_next, ru_end: the same for the final read-uncommitted reader
+"""
 TOPICS = pa.schema(
     [
         ("run", _i64),
@@ -69,32 +98,8 @@ def rows_of_tps(
     runs: Sequence[Row] = (),
     raw: Tally | None = None,
 ) -> list[Row]:
-    """Make the rows of the table `tps`: one for each partition.
-
-    Columns:
-        run, tp, topic, partition
-        internal: the topic is Kafka's own
-        is_input: a stage reads the topic
-        ordered: every stage that reads it promises to keep the order
-        each: a stage may take its records in any order, and commits each of them
-        compacts: the topic is compacted
-        compacted: the topic is compacted, and records may be gone, because the leader's log lacks offsets
-        sums_alone: sums are expected in the topic, and no outputs
-        owing: the expected outputs of its records are known, for every stage that reads it
-        unasked: of the run: array of the topics that may hold records other than expected outputs
-        growths: how often the topic got more partitions during the run
-        added: the topic got this partition during the run
-        within_transactions: programs without journals must write to the topic only in transactions
-        allows_duplicates: of the run: array of the stages that promise at least once; null: none
-        logged: the leader's log is stored, and not damaged
-        whole, holes: the log has every offset from 0 on; the number of offsets that it lacks (rows only, not in `TPS`)
-        log_start, log_end, high_watermark: of the leader's log
-        followers: the number of other replicas that are stored
-        unreadable: [broker, log_end, high_watermark] of a damaged follower that cannot be read up to its high watermark
-        rc_first: where the final read-committed reader began, or where the log begins, if that is higher
-        rc_next: the offset after the last record that it read
-        rc_end: it reached the sentinel
-        ru_first, ru_next, ru_end: the same for the final read-uncommitted reader
+    """Make the rows of the table `tps`, one for each partition. They have the columns of `TPS`, and these: `whole`: the
+    log has every offset from 0 on; `holes`: the number of offsets that it lacks.
 
     Args:
         partitions, replicas, ends, stages, runs: rows of the recorded tables
@@ -131,6 +136,7 @@ def rows_of_tps(
                 and partition["topic"] not in raw.texts(partition["run"], "due"),
                 "owing": topic in owing,
                 "within_transactions": topic in within,
+                "lacks_records": _lacks_records(partition, log, raw),
                 "allows_duplicates": allows_duplicates.get(partition["run"]),
                 "unasked": unasked.get(partition["run"], []),
                 "growths": growths[topic]["times"] if topic in growths else 0,
@@ -138,6 +144,14 @@ def rows_of_tps(
             }
         )
     return rows
+
+
+def _lacks_records(partition: Row, log: Row, raw: Tally) -> bool:
+    """Return whether the table `batches`, or `transactions` for the transaction log, lacks records of a log."""
+    if not log["logged"] or partition["topic"] != TRANSACTIONS_TOPIC:
+        return not log["logged"] or log["holes"] > 0
+    stored = raw.in_tp(partition["run"], "transactions", partition["tp"])
+    return bool((stored["rows"] if stored else 0) != log["log_end"] - log["log_start"])
 
 
 def _unasked(run: Row, raw: Tally) -> list[str]:

@@ -41,7 +41,7 @@ def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
         marker_next: the marker of the producer id directly above it; null: a batch is there, or nothing
         batch_before: the data batch of the producer id below it
         markers: the number of markers of the producer id in the partition
-        internal, compacted, log_start, high_watermark: of the partition
+        internal, compacted, log_start, high_watermark, lacks_records: of the partition
         state: the last record of the producer id in the transaction log [transactional_id, state, state_epoch, tps]
         abandoned: see `ABANDONED`
     """
@@ -58,7 +58,7 @@ def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
             "if(transactional, decided.ms, null) as marker_ms",
             "if(transactional, decided.coordinator_epoch, null) as marker_coordinator_epoch",
             *("epoch_before", "entry_before", "marker_next", "batch_before", "markers"),
-            *("internal", "compacted", "log_start", "high_watermark", state),
+            *("internal", "compacted", "log_start", "high_watermark", "lacks_records", state),
             f"{ABANDONED} as abandoned",
         )
     )
@@ -75,7 +75,7 @@ def _with_fates(s: Sources, tps: DataFrame) -> DataFrame:
     entry = "struct(epoch, base_offset as offset, marker, coordinator_epoch)"
     data = "if(not control, struct(epoch, base_sequence, base_offset, last_offset), null)"
     partitions = tps.where(f"logged and topic != '{TRANSACTIONS_TOPIC}'").select(
-        "run", "tp", "internal", "compacted", "log_start", "high_watermark"
+        "run", "tp", "internal", "compacted", "log_start", "high_watermark", "lacks_records"
     )
     entries = s["batches"].where("leader").join(broadcast(partitions), on=["run", "tp"], how="inner")
     return (
@@ -97,7 +97,7 @@ def _with_fates(s: Sources, tps: DataFrame) -> DataFrame:
     )
 
 
-def make_states(s: Sources, runs: DataFrame) -> DataFrame:
+def make_states(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
     """Make the table `states`: the records of the transaction log.
 
     A record that repeats the one before it is left out: a coordinator writes a state again if its first attempt was not
@@ -107,6 +107,7 @@ def make_states(s: Sources, runs: DataFrame) -> DataFrame:
         run, log_tp, log_offset, transactional_id, producer_id, epoch, state, tps, timeout_ms, start_ms, update_ms
         before, before_2, before_3: the three earlier records of the transactional id
         last: the transactional id has no later record
+        lacks_records: the table lacks records of this log
         late: it is the last record, in a Prepare state, and was written more than `LATE_MS` before the end of the run
     """
     by_id = "(partition by run, transactional_id order by log_offset)"  # all of an id are in one partition
@@ -128,9 +129,11 @@ def make_states(s: Sources, runs: DataFrame) -> DataFrame:
             f"lead(true) over {by_id} is null as last",
         )
         .join(broadcast(runs.select(*QUIET)), on="run", how="left")
+        .join(broadcast(tps.selectExpr("run", "tp as log_tp", "lacks_records")), ["run", "log_tp"], "left")
         .selectExpr(
             *("run", "log_tp", "log_offset", "transactional_id", "producer_id", "epoch", "state", "tps"),
             *("timeout_ms", "start_ms", "update_ms", "before", "before_2", "before_3", "last"),
+            "coalesce(lacks_records, true) as lacks_records",
             f"coalesce({late}, false) as late",
         )
     )

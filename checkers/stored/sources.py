@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
@@ -111,20 +112,53 @@ _FILES: WeakKeyDictionary[DataFrame, tuple[Sequence[Path], pa.Schema]] = WeakKey
 """The files of each table that Spark reads from files. Smaller tables are inlined."""
 
 
+RECORDED_RUNS = pa.schema(
+    [
+        ("run", pa.int64()),
+        *((name, pa.float64()) for name in ("wall_ms", "rested_ms")),
+        *((name, pa.bool_()) for name in ("whole", "blind", "journaled", "drained")),
+        *((name, _TEXTS) for name in ("transactional_topics", "tables", "free_stages")),
+        ("growths", _GROWTHS),
+        ("passed_over", PASSED_OVER),
+    ]
+)
+"""The columns of the recorded table `runs`.
+
+Columns:
+    run
+    wall_ms: the wall clock at run time 0; null: not comparable
+    whole: the evidence was not cut short, so an absence proves something
+    rested_ms: null: not known
+    blind, journaled, drained, transactional_topics: as in `StoredRun`
+    tables, free_stages: of the run's promises
+    growths: array of the topics that got more partitions during the run [topic, planned, times]
+    passed_over: array [group, topic, partition]
+"""
+
+
+def _row(run: StoredRun) -> dict[str, Any]:
+    return {
+        "run": run.run,
+        "wall_ms": run.one_clock_ms,
+        "whole": not run.incomplete,
+        "rested_ms": run.rested_ms,
+        **{name: getattr(run, name) for name in ("blind", "journaled", "drained")},
+        "transactional_topics": sorted(run.transactional_topics),
+        "tables": list(run.promises.tables) if run.promises else [],
+        "free_stages": list(run.promises.free_stages) if run.promises else [],
+        "growths": [{"topic": topic, **vars(growth)} for topic, growth in run.growths.items()],
+        "passed_over": [
+            {"group": group, "topic": topic, "partition": partition}
+            for group, partitions in run.passed_over.items()
+            for topic, partition in partitions
+        ],
+    }
+
+
 def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
     """Read every table of `harness.record.schema` for all the runs, and add the table `runs`.
 
     A folder must not hold runs that are not in `runs`.
-
-    Columns of `runs`:
-        run
-        wall_ms: the wall clock at run time 0; null: not comparable
-        whole: the evidence was not cut short, so an absence proves something
-        rested_ms: null: not known
-        blind, journaled, drained, transactional_topics: as in `StoredRun`
-        tables, free_stages: of the run's promises
-        growths: array of the topics that got more partitions during the run [topic, planned, times]
-        passed_over: array [group, topic, partition]
 
     Raises:
         UnreadableInput: a table is missing or damaged.
@@ -142,43 +176,7 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
         sources = {table: future.result() for table, future in scanned.items()}
     finally:
         pool.shutdown(cancel_futures=True)  # if one table is damaged, the others are not needed
-    rows = pa.table(
-        {
-            "run": pa.array([run.run for run in runs], pa.int64()),
-            "wall_ms": pa.array([run.one_clock_ms for run in runs], pa.float64()),
-            "whole": pa.array([not run.incomplete for run in runs], pa.bool_()),
-            "rested_ms": pa.array([run.rested_ms for run in runs], pa.float64()),
-            "blind": pa.array([run.blind for run in runs], pa.bool_()),
-            "journaled": pa.array([run.journaled for run in runs], pa.bool_()),
-            "drained": pa.array([run.drained for run in runs], pa.bool_()),
-            "transactional_topics": pa.array([sorted(run.transactional_topics) for run in runs], _TEXTS),
-            "growths": pa.array(
-                [
-                    [
-                        {"topic": topic, "planned": g.planned, "times": g.times}
-                        for topic, g in run.growths.items()
-                    ]
-                    for run in runs
-                ],
-                _GROWTHS,
-            ),
-            "passed_over": pa.array(
-                [
-                    [
-                        {"group": group, "topic": topic, "partition": partition}
-                        for group, partitions in run.passed_over.items()
-                        for topic, partition in partitions
-                    ]
-                    for run in runs
-                ],
-                PASSED_OVER,
-            ),
-            "tables": pa.array([list(run.promises.tables) if run.promises else [] for run in runs], _TEXTS),
-            "free_stages": pa.array(
-                [list(run.promises.free_stages) if run.promises else [] for run in runs], _TEXTS
-            ),
-        }
-    )
+    rows = pa.Table.from_pylist([_row(run) for run in runs], RECORDED_RUNS)
     return {**sources, "runs": local_table(spark, rows)}
 
 

@@ -101,7 +101,7 @@ def make_tables(sources: Sources, small: SmallTables | None = None) -> Tables:
 
         pending: dict[str, Any] = {}
         pending["batches"] = batches = submit(checkpoint, make_batches, sources, tps, runs)
-        pending["states"] = states = submit(checkpoint, make_states, sources, runs)
+        pending["states"] = states = submit(checkpoint, make_states, sources, tps, runs)
         pending["markers"] = markers = submit(checkpoint, make_markers, sources, tps, states)
         step_events = submit(checkpoint, make_step_events, sources, tps)
         pending["log_entries"] = log_entries = submit(checkpoint, make_log_entries, sources, tps, batches)

@@ -1,6 +1,7 @@
 """Every row of a right history, removed, doubled or replaced by the next one: the run is never invalid.
 
 As well, each final reader leaves out one partition, or stops after each of its offsets, as one that was killed does.
+`CELLS` has an altered cell for each rule of `checkers.checking.agreement`.
 The rows are altered as a fault of the recorder would alter them: no other table knows it. A run whose evidence
 contradicts itself, or lacks a row, must be unknown, because nothing is proved. All altered histories are checked in one
 Spark job.
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from checkers.checking.agreement import AGREEMENTS, IMPOSSIBLE
 from checkers.checking.stored_runs import StoredRun, check_runs
 from harness.record.schema import HISTORY, LOG
 from harness.results.verdict import CheckResult
@@ -126,6 +128,98 @@ def alterations(rows: Mapping[str, list[Row]]) -> Iterator[Altered]:
                 yield Altered(table, row, REPLACED)
 
 
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """The tables of a right history with cells of one row altered, and a part of the sentence that tells it."""
+
+    table: str
+    of: Row  # values of the row; the first row that has them is altered
+    to: Row | None  # None: the row is removed
+    says: str
+
+    def tables(self, rows: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
+        own = rows[self.table]
+        at = next(n for n, row in enumerate(own) if all(row.get(name) == self.of[name] for name in self.of))
+        here = [] if self.to is None else [own[at] | self.to]
+        return {**rows, self.table: [*own[:at], *here, *own[at + 1 :]]}
+
+    def __str__(self) -> str:
+        return f"{self.table} with {self.of}: {self.to}"
+
+
+A, X, Y = 0, 1, 2
+DATA = {"tp": X, "leader": True, "control": False}
+MARKER = {"tp": X, "leader": True, "control": True}
+OUTPUT = {"n": 0, "topic": "x", "acked": True, "output_name": "x"}
+LAST = {"n": 3, "topic": "y", "acked": True}
+COMMITTED = {"f": "txn", "outcome": "ok"}
+SAME = "do not agree on the role or the isolation level of w"
+CELLS = (
+    Cell("offsets", {}, {"producer_id": 9}, "different producers, epochs or transactions"),
+    Cell("offsets", {}, {"log_offset": 99}, "offset commits where the table batches has no batch"),
+    Cell("offsets", {}, {"metadata": "w:9"}, "the tables offsets and ops name different operations"),
+    Cell("offsets", {}, {"metadata": None}, "offset commits of which a part is missing"),
+    Cell("offsets", {}, {"log_tp": 99}, "lacks partitions that the table offsets names"),
+    Cell("offsets", {}, {"committed": -1}, "negative offsets"),
+    Cell("transactions", {"state": "CompleteCommit"}, {"tps": [X]}, "that still have partitions"),
+    Cell(
+        "transactions", {"state": "PrepareCommit"}, {"tps": [X]}, "do not agree on its producer or partitions"
+    ),
+    Cell("transactions", {"state": "PrepareCommit"}, {"state": None}, "states of which a part is missing"),
+    Cell("transactions", {}, {"log_offset": -1}, "negative offsets"),
+    Cell("transactions", {}, {"log_tp": 99}, "lacks partitions that the table transactions names"),
+    Cell("sends", OUTPUT, {"value": "w:9:0"}, "that their values do not name"),
+    Cell("sends", OUTPUT, {"output_name": "y"}, "different inputs or output names"),
+    Cell("sends", OUTPUT, {"topic": "y"}, "the tables sends and partitions name different topics"),
+    Cell("sends", LAST, {"n": 7}, "the table sends lacks rows"),
+    Cell("sends", OUTPUT, {"acked": False}, "acknowledged positions of records that were not acknowledged"),
+    Cell("sends", OUTPUT, {"tp": None}, "offsets without a partition"),
+    Cell("sends", OUTPUT, {"offset": -1}, "negative offsets"),
+    Cell("sends", OUTPUT, {"op": 99}, "lacks operations of which the table sends has"),
+    Cell("claims", {}, {"group": "h"}, "the tables claims and ops name different groups"),
+    Cell("claims", {}, {"tp": X}, "the tables claims, partitions and stages name different topics"),
+    Cell("claims", {}, {"next": -1}, "ranges that end before they begin"),
+    Cell("claims", {}, {"first": -1}, "negative offsets"),
+    Cell("assignments", {}, {"tp": X}, "the tables assignments, partitions and stages name different topics"),
+    Cell(
+        "assignments", {}, {"group": "h"}, "the tables assignments and stages name different stages or groups"
+    ),
+    Cell("ops", COMMITTED, {"stage": "t"}, "the tables ops and journals name different stages or groups"),
+    Cell("ops", COMMITTED, {"group": "h"}, "the tables ops and stages name different stages or groups"),
+    Cell("journals", {}, None, "the table journals lacks journal w, which the table ops names"),
+    Cell("ops", COMMITTED, {"commit_ns": 0}, "operations whose commit began before they did"),
+    Cell("ops", COMMITTED, {"return_ns": 0}, "operations that returned before their commit began"),
+    Cell("ops", COMMITTED, {"return_ns": None}, "operations that ended and did not return"),
+    Cell("ops", COMMITTED, {"fenced": True}, "operations that succeeded and were fenced"),
+    Cell("ops", COMMITTED, {"outcome": "so-so"}, "operations with an unknown outcome"),
+    Cell("ops", COMMITTED, {"transactional_id": None}, "transactions without a transactional id"),
+    Cell("polls", {"role": "worker"}, {"role": "observer"}, SAME),
+    Cell("polls", {"role": "worker"}, {"promised": "read_uncommitted"}, SAME),
+    Cell("polls", {}, {"offset": -1}, "negative offsets"),
+    Cell("expected", {}, {"group": "h"}, "the tables expected and stages name different stages or groups"),
+    Cell("expected", {"n": 1}, {"n": 2}, "has rows twice, or lacks rows, of 1 input"),
+    Cell("expected", {}, {"output_name": None}, "neither or both of an output name and an amount"),
+    Cell("expected", {}, {"offset": -1}, "negative offsets"),
+    Cell("records", {"tp": X}, {"sentinel": True}, "sentinels that do not have the value of one"),
+    Cell("records", {}, {"offset": -1}, "negative offsets"),
+    Cell("ends", {"tp": X}, {"sentinel_offset": 98, "next": 99}, "the table ends has the sentinel of x/0 at"),
+    Cell("ends", {"tp": X}, {"sentinel_offset": -1}, "negative offsets"),
+    Cell("replicas", {"tp": X, "leader": False}, None, "lacks the replica of x/0 on broker 2"),
+    Cell(
+        "batches", {"tp": X, "leader": False}, {"max_timestamp_ms": 1}, "one checksum and different contents"
+    ),
+    Cell("batches", DATA, {"base_sequence": -1}, "data batches of a producer without a sequence number"),
+    Cell("batches", DATA, {"epoch": -1}, "batches with a producer id or an epoch, but not both"),
+    Cell("batches", DATA, {"producer_id": -1, "epoch": -1}, "transactional batches without a producer id"),
+    Cell("batches", DATA, {"marker": "commit"}, "data batches with the type of a marker"),
+    Cell("batches", MARKER, {"transactional": False}, "markers that are not transactional"),
+    Cell("batches", DATA, {"last_offset": -1}, "batches that end before they begin"),
+    Cell("batches", DATA, {"count": 2}, "batches with more records than offsets"),
+    Cell("batches", DATA, {"base_offset": -1}, "negative offsets"),
+)
+"""An altered cell for each rule about contradictions. Doubled rows are in `alterations`."""
+
+
 class Written:
     """Tables of one run, as `write_store` takes them."""
 
@@ -146,7 +240,7 @@ def results(
     spark: SparkSession, rows: dict[str, list[Row]], tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[Any, CheckResult]:
     """The result of each altered history, and of the right one (None)."""
-    altered: list[Altered | Unread | None] = [None, *alterations(rows), *unread(rows)]
+    altered: list[Altered | Unread | Cell | None] = [None, *alterations(rows), *unread(rows), *CELLS]
     folder: Path = tmp_path_factory.mktemp("altered")
     runs = [
         (number, Written(rows if one is None else one.tables(rows))) for number, one in enumerate(altered)
@@ -184,3 +278,22 @@ def test_every_altered_row_is_noticed(table: str, results: Mapping[Any, CheckRes
         if one is not None and one.table == table and not result.broken and not result.anomalies
     ]
     assert not unnoticed
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_an_altered_cell_is_told(cell: Cell, results: Mapping[Any, CheckResult]) -> None:
+    sentences = [reason.text for reason in results[cell].broken.values()]
+    assert any(cell.says in sentence for sentence in sentences), sentences
+
+
+def test_every_rule_about_one_row_has_an_altered_cell() -> None:
+    told = {(cell.table, cell.says) for cell in CELLS}
+    lacking = {
+        what for table, _, what, _ in IMPOSSIBLE if not any(table == of and says in what for of, says in told)
+    }
+    lacking |= {
+        rule.text
+        for rule in AGREEMENTS
+        if not rule.name.endswith("_twice") and not any(says in rule.text for _, says in told)
+    }
+    assert not lacking

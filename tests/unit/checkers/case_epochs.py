@@ -99,6 +99,22 @@ def batches_with_a_gap_in_their_sequences_are_a_violation(h: History) -> None:
     h.append_marker("y", 7, "abort")
 
 
+@case(sequence_violation=1, broken=("killed",))
+def a_gap_in_the_sequences_of_a_whole_log_is_a_violation_though_the_run_was_killed(h: History) -> None:
+    batches_with_a_gap_in_their_sequences_are_a_violation(h)
+    h.incomplete = ("the run was killed",)
+
+
+@case(broken=("killed", "lacks 1 offset", "1 records of y/0 were read that its log does not hold"))
+def a_batch_that_the_table_of_a_killed_run_lacks_is_no_gap_in_the_sequences(h: History) -> None:
+    plain(h)
+    for _ in range(3):
+        h.append("y", None, 7)
+    h.append_marker("y", 7, "abort")
+    h.alter("batches", lambda row: None if (row["tp"], row["base_offset"]) == (h.tp["y"], 1) else row)
+    h.incomplete = ("the run was killed",)
+
+
 @case(sequence_violation=1)
 def a_repeated_batch_is_a_sequence_violation(h: History) -> None:
     plain(h)

@@ -1,9 +1,9 @@
 """Several groups and partitions, whose offsets, claims and ranges must not be mixed."""
 
-from cases import case
+from cases import case, plain
 
 from tests.support.histories import History
-from tests.support.stored_tables import OFFSETS
+from tests.support.stored_tables import OFFSETS, Row
 
 
 def takes_in_another_group(h: History, first: int, after: int) -> None:
@@ -106,3 +106,59 @@ def an_empty_range_overlaps_nothing(h: History) -> None:
     h.feed(2)
     h.transact(to="", claim=(1, 1), worker="v", pid=2)
     h.transact(0, 1)
+
+
+GROWN = {"inputs": "ab"}
+
+
+def _grow(h: History) -> None:
+    """The topic `a` gets a partition during the run: `b`, with two inputs."""
+    h.topic_partitions["b"] = ("a", 1)
+    h.growths = {"a": 1}
+    plain(h)
+    h.feed(2, "b")
+
+
+def _begin_b(h: History, offset: int | None) -> None:
+    """Worker w begins to read `b` at an offset, or does not read it."""
+
+    def begin(row: Row) -> Row | None:
+        if row["tp"] != h.tp["b"]:
+            return row
+        return None if offset is None else row | {"offset": offset}
+
+    h.alter("assignments", begin)
+
+
+@case(lost_input=2, options=GROWN, examples={"lost-input": {"passed_over": True}})
+def inputs_in_an_added_partition_that_the_group_never_read_are_lost(h: History) -> None:
+    _grow(h)
+    _begin_b(h, None)
+    h.passed_over = {"g": [("a", 1)]}
+
+
+@case(options=GROWN)
+def inputs_in_an_added_partition_that_the_group_had_no_time_to_read_are_not_lost(h: History) -> None:
+    _grow(h)
+    _begin_b(h, None)
+
+
+@case(options=GROWN)
+def a_group_that_stopped_at_the_start_of_an_added_partition_has_not_passed_it_over(h: History) -> None:
+    _grow(h)
+    h.passed_over = {"g": [("a", 1)]}
+
+
+@case(lost_input=1, options=GROWN)
+def a_group_that_begins_behind_the_start_of_an_added_partition_loses_inputs(h: History) -> None:
+    _grow(h)
+    _begin_b(h, 1)
+    h.transact(1, source="b")
+
+
+@case(options=GROWN)
+def a_group_may_begin_behind_the_start_of_a_planned_partition(h: History) -> None:
+    _grow(h)
+    h.growths = {}
+    _begin_b(h, 1)
+    h.transact(1, source="b")

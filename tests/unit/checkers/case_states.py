@@ -15,6 +15,25 @@ def a_transaction_that_was_prepared_to_commit_and_aborted_is_a_violation(h: Hist
     h.log_state(7, "CompleteAbort")
 
 
+def _unprepared(h: History) -> None:
+    """A transaction is complete and was not prepared, in a run that was killed."""
+    plain(h)
+    h.log_state(7, "Ongoing", "x")
+    h.log_state(7, "CompleteAbort")
+    h.incomplete = ("the run was killed",)
+
+
+@case(transaction_state_violation=1, broken=("killed",))
+def a_step_that_is_not_allowed_in_a_whole_log_is_a_violation_though_the_run_was_killed(h: History) -> None:
+    _unprepared(h)
+
+
+@case(broken=("killed", "the table transactions holds"))
+def a_state_that_the_table_of_a_killed_run_lacks_is_no_violation(h: History) -> None:
+    _unprepared(h)
+    h.alter("transactions", lambda row: None if row["log_offset"] == 0 else row)
+
+
 @case(transaction_state_violation=1)
 def a_transaction_that_is_complete_without_being_prepared_is_a_violation(h: History) -> None:
     plain(h)

@@ -158,7 +158,9 @@ def test_the_path_of_a_file_may_begin_with_a_tilde(tmp_path: Path, monkeypatch: 
 
 
 SECOND = '\n[[stage]]\nname = "bill"\nreads = ["invoices"]\nwrites = ["paid"]\ncommand = ["true"]\n'
-RIVAL = SECOND.replace('"bill"', '"audit"').replace('"invoices"', '"purchases"').replace('"paid"', '"invoices"')
+RIVAL = (
+    SECOND.replace('"bill"', '"audit"').replace('"invoices"', '"purchases"').replace('"paid"', '"invoices"')
+)
 MISTAKES = {
     "two stages whose outputs cannot be told apart": (
         "[expect]",
