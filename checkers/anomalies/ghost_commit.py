@@ -12,7 +12,7 @@ other evidence is the first marker of the producer above the record.
     log of x: 1 at offset 4, commit at offset 5      <- ghost-commit
 
 Not this anomaly: a record, offset commit or marker of an epoch that the coordinator did not give to its transaction is
-a `zombie-write`, whatever its client asked for.
+a `zombie-write`, also if its client asked to abort.
 Blind spot: an `info` operation whose commit was invoked may end either way.
 Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024), "aborted read".
 """

@@ -33,9 +33,7 @@ class Agreement:
     table: str  # a field of `checkers.stored.tables.Tables`
     where: str  # Spark SQL over its columns; null counts as false
     places: tuple[str, ...]  # the recorded tables that state the fact
-    text: (
-        str  # the sentence; `{count}` and `{partition}` where rows are counted by partition, else `{records}`
-    )
+    text: str  # the sentence; `{count}` and `{partition}`, or the number of rows
     lost: bool = False  # the first place only lacks rows
 
 
@@ -145,7 +143,7 @@ def _note(missing: MissingEvidence, name: str, sentence: str, places: Sequence[s
 
 @dataclass(frozen=True)
 class Disagreement:
-    """What the recorded tables of one run do not agree on."""
+    """Facts on which two recorded tables of one run do not agree."""
 
     run: int
     places: tuple[str, ...]  # the recorded tables that state the fact
@@ -361,7 +359,7 @@ def _counted(table: pa.Table, keys: Sequence[str], *aggregates: tuple[str, str])
     return table.group_by(list(keys)).aggregate([*aggregates, ([], "count_all")])
 
 
-def _together(s: Sources, table: str, names: Sequence[str]) -> pa.Table:
+def _read_table(s: Sources, table: str, names: Sequence[str]) -> pa.Table:
     """Read the columns of a table, with the column `run`."""
     return pa.concat_tables(read_columns(s[table], ["run", *names]), promote_options="default")
 
@@ -378,7 +376,7 @@ def _copies(s: Sources) -> Found:
     if "batches" not in s:
         return
     keys = ["run", "tp", "base_offset", "crc"]
-    contents = _counted(_together(s, "batches", [*keys[1:], *CONTENT]), [*keys, *CONTENT])
+    contents = _counted(_read_table(s, "batches", [*keys[1:], *CONTENT]), [*keys, *CONTENT])
     counted = _counted(contents.drop_columns(["count_all"]), keys)
     for row in _counted(counted.filter(pc.greater(counted["count_all"], 1)), ["run"]).to_pylist():
         text = "replicas in the table batches have one checksum and different contents for "
@@ -390,7 +388,7 @@ def _twice(s: Sources) -> Found:
         if table not in s:
             continue
         counts: dict[int, int] = defaultdict(int)
-        rows = _counted(_together(s, table, keys), ["run", *keys])
+        rows = _counted(_read_table(s, table, keys), ["run", *keys])
         for row in rows.filter(pc.greater(rows["count_all"], 1)).to_pylist():
             counts[row["run"]] += row["count_all"] - 1
         for run, count in counts.items():
@@ -412,7 +410,7 @@ def _impossible(s: Sources) -> Found:
 
 def _by_operation(s: Sources) -> Found:
     """Compare polls, sends and claims with their operations, and count their rows by journal."""
-    operations = _together(s, "ops", ["op", "journal"])
+    operations = _read_table(s, "ops", ["op", "journal"])
     recorded = local_rows(s["journals"])
     for table in ("polls", "sends", "claims"):
         indexed = (("n", "count_distinct"), ("n", "max")) if table in INDEXED else ()
@@ -473,7 +471,7 @@ def _readers(rows: pa.Table, s: Sources) -> Found:
 
 
 def _assignments(s: Sources) -> Found:
-    counted = _counted(_together(s, "assignments", ["journal"]), ["run", "journal"]).to_pylist()
+    counted = _counted(_read_table(s, "assignments", ["journal"]), ["run", "journal"]).to_pylist()
     counts = {(row["run"], row["journal"]): row["count_all"] for row in counted}
     yield from _by_journal("assignments", counts, local_rows(s["journals"]))
 
@@ -491,7 +489,7 @@ def _unknown_partitions(s: Sources) -> Found:
     known = {(row["run"], row["tp"]) for row in local_rows(s["partitions"])}
     for table, names in PARTITIONS:
         for name in names if table in s else ():
-            rows = _counted(_together(s, table, [name]), ["run", name]).to_pylist()
+            rows = _counted(_read_table(s, table, [name]), ["run", name]).to_pylist()
             stray = {(row["run"], row[name]) for row in rows if row[name] is not None} - known
             for run in sorted({run for run, _ in stray}):
                 numbers = [str(tp) for of_run, tp in sorted(stray) if of_run == run]
@@ -502,7 +500,7 @@ def _unknown_partitions(s: Sources) -> Found:
 def _topics(s: Sources) -> Found:
     """Compare the topic of each send with that of its partition, and the partitions of stages with their topics."""
     topics = {(row["run"], row["tp"]): row["topic"] for row in local_rows(s["partitions"])}
-    sends = _together(s, "sends", ["topic", "tp"])
+    sends = _read_table(s, "sends", ["topic", "tp"])
     wrong: dict[tuple[int, tuple[str, ...]], int] = defaultdict(int)
     for row in _counted(sends.filter(pc.is_valid(sends["tp"])), ["run", "topic", "tp"]).to_pylist():
         if topics.get((row["run"], row["tp"]), row["topic"]) != row["topic"]:
@@ -511,11 +509,14 @@ def _topics(s: Sources) -> Found:
     for row in local_rows(s["stages"]):
         reads[row["run"], row["stage"]].add(row["in_topic"])
     stages = {(row["run"], row["journal"]): row["stage"] for row in local_rows(s["journals"])}
-    claims = _counted(_together(s, "claims", ["op", "tp"]), ["run", "op", "tp"])
-    claims = claims.join(_together(s, "ops", ["op", "journal"]), ["run", "op"]).select(
+    claims = _counted(_read_table(s, "claims", ["op", "tp"]), ["run", "op", "tp"])
+    claims = claims.join(_read_table(s, "ops", ["op", "journal"]), ["run", "op"]).select(
         ["run", "journal", "tp"]
     )
-    for table, rows in (("claims", claims), ("assignments", _together(s, "assignments", ["journal", "tp"]))):
+    for table, rows in (
+        ("claims", claims),
+        ("assignments", _read_table(s, "assignments", ["journal", "tp"])),
+    ):
         for row in _counted(rows, ["run", "journal", "tp"]).to_pylist():
             own = reads.get((row["run"], stages.get((row["run"], row["journal"]))))
             topic = topics.get((row["run"], row["tp"]))
@@ -528,8 +529,8 @@ def _topics(s: Sources) -> Found:
 
 def _groups(s: Sources) -> Found:
     """Compare the group of each claim with that of its operation."""
-    claims = _counted(_together(s, "claims", ["op", "group"]), ["run", "op", "group"])
-    operations = _together(s, "ops", ["op", "group", "name"]).rename_columns({"group": "own"})
+    claims = _counted(_read_table(s, "claims", ["op", "group"]), ["run", "op", "group"])
+    operations = _read_table(s, "ops", ["op", "group", "name"]).rename_columns({"group": "own"})
     both = claims.join(operations, ["run", "op"])
     both = both.filter(pc.is_valid(both["name"]))
     equal = pc.if_else(
@@ -550,7 +551,7 @@ def _replicas(s: Sources) -> Found:
     names = {
         (row["run"], row["tp"]): f"{row['topic']}/{row['partition']}" for row in local_rows(s["partitions"])
     }
-    for row in _counted(_together(s, "batches", ["tp", "broker"]), ["run", "tp", "broker"]).to_pylist():
+    for row in _counted(_read_table(s, "batches", ["tp", "broker"]), ["run", "tp", "broker"]).to_pylist():
         if (row["run"], row["tp"], row["broker"]) not in listed:
             name = names.get((row["run"], row["tp"]), f"partition {row['tp']}")
             text = (
@@ -562,7 +563,7 @@ def _replicas(s: Sources) -> Found:
 def _expected(s: Sources) -> Found:
     """Find inputs whose expected outputs are not numbered from 0, each once and without gaps."""
     keys = ["run", "tp", "offset"]
-    rows = _together(s, "expected", ["tp", "offset", "n"])
+    rows = _read_table(s, "expected", ["tp", "offset", "n"])
     counted = _counted(rows.filter(pc.is_valid(rows["n"])), keys, ("n", "count_distinct"), ("n", "max"))
     whole = pc.and_(
         pc.equal(counted["count_all"], counted["n_count_distinct"]),
@@ -579,7 +580,7 @@ def _stages(s: Sources) -> Found:
     stages = {(row["run"], row["journal"]): row["stage"] for row in local_rows(s["journals"])}
     wrong: dict[tuple[int, tuple[str, ...]], set[str]] = defaultdict(set)
     for table, names in (("ops", ["journal", "stage", "group"]), ("assignments", ["journal", "group"])):
-        for row in _counted(_together(s, table, names), ["run", *names]).to_pylist():
+        for row in _counted(_read_table(s, table, names), ["run", *names]).to_pylist():
             journal = row["run"], row["journal"]
             if journal not in stages:
                 text = f"the table journals lacks journal {row['journal']}, which the table {table} names"
@@ -590,7 +591,9 @@ def _stages(s: Sources) -> Found:
                 wrong[row["run"], (table, "journals")].add(row["journal"])
             elif stage in groups and row["group"] not in (None, groups[stage]):
                 wrong[row["run"], (table, "stages")].add(row["journal"])
-    for row in _counted(_together(s, "expected", ["stage", "group"]), ["run", "stage", "group"]).to_pylist():
+    for row in _counted(
+        _read_table(s, "expected", ["stage", "group"]), ["run", "stage", "group"]
+    ).to_pylist():
         if row["group"] != groups.get((row["run"], row["stage"]), row["group"]):
             wrong[row["run"], ("expected", "stages")].add(row["stage"])
     for (run, places), names_of in sorted(wrong.items()):
@@ -602,9 +605,9 @@ def _names(s: Sources) -> Found:
     """Compare the operation of an offset commit with its metadata."""
     if "offsets" not in s:
         return
-    commits = _together(s, "offsets", ["op", "metadata"])
+    commits = _read_table(s, "offsets", ["op", "metadata"])
     commits = commits.filter(pc.is_valid(commits["op"]))
-    named = commits.join(_together(s, "ops", ["op", "name"]), ["run", "op"])
+    named = commits.join(_read_table(s, "ops", ["op", "name"]), ["run", "op"])
     differs = named.filter(pc.fill_null(pc.not_equal(named["metadata"], named["name"]), False))
     for row in _counted(differs, ["run"]).to_pylist():
         text = f"the tables offsets and ops name different operations for {plural(row['count_all'], 'offset commit')}"
@@ -613,7 +616,7 @@ def _names(s: Sources) -> Found:
 
 def _sentinels(s: Sources) -> Found:
     """Compare the sentinels in records with the ends of the final readers."""
-    records = _together(s, "records", ["tp", "offset", "sentinel"])
+    records = _read_table(s, "records", ["tp", "offset", "sentinel"])
     rows = records.filter(records["sentinel"]).to_pylist()
     offsets: dict[tuple[int, int], set[int]] = defaultdict(set)
     for row in rows:

@@ -23,10 +23,6 @@ from harness.model.vocabulary import Isolation, OffsetTracking, Role
 from harness.results.reasons import NO_OFFSETS_WITHIN, NO_TRANSACTIONS, Reason
 from harness.results.wording import plural
 
-FIXED_PARTITIONS = (
-    "if partitions were added during the run, fix their number (`partitions` in [topics.NAME], or --set partitions=N); "
-    "else repeat the run, and report it if evidence is missing again"
-)
 NOTHING_WRITTEN = (
     "read the logs of the programs, in workers/ of the run; `--nemesis none` shows whether they work"
 )
@@ -211,9 +207,7 @@ def _final_reads(facts: EvidenceCounts, missing: MissingEvidence) -> None:
             name = f"final {isolation.value} read of {facts.name(tp)}"
             row = ends.get(tp)
             if row is None:
-                missing.add(
-                    name, f"no final reader read {facts.name(tp)} {isolation.value}", remedy=FIXED_PARTITIONS
-                )
+                missing.add(name, f"no final reader read {facts.name(tp)} {isolation.value}")
             elif row.get("sentinel_offset") is None:
                 missing.add(
                     name,

@@ -85,10 +85,11 @@ def _require_shallow(document: object) -> None:
 
 
 def _json(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_each_key_once, parse_constant=_no_constant)
+    return json.loads(text, object_pairs_hook=each_key_once, parse_constant=no_constant)
 
 
-def _each_key_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def each_key_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON. Raises ValueError if it has a key twice. For `object_pairs_hook`."""
     document = dict(pairs)
     if len(document) < len(pairs):
         twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
@@ -96,5 +97,6 @@ def _each_key_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return document
 
 
-def _no_constant(name: str) -> NoReturn:
+def no_constant(name: str) -> NoReturn:
+    """Raise ValueError for NaN and Infinity, which JSON does not have. For `parse_constant`."""
     raise ValueError(f"{name} is not a number of JSON")

@@ -1,7 +1,7 @@
 """Print the rows of one SQL query, a line for each row: `python -m harness.databases.query SECONDS`.
 
 The database and the query are in environment variables, because every user of a machine can see the words of a command.
-A process of its own can be killed if the database does not answer.
+The query has its own process, which can be killed if the database does not answer.
 """
 
 import os

@@ -2,13 +2,12 @@
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
 
 import orjson
 import pyarrow as pa
 
+from harness.common.documents import each_key_once, no_constant
 from harness.history_files import edn as full
 from harness.history_files import edn_fast_path
 from harness.history_files.edn_tokens import EdnError
@@ -110,7 +109,7 @@ def _json_exactly(raw: bytes) -> list[Decoded]:
     try:
         value = orjson.loads(line)
         if MANY_DIGITS.search(line) or not _each_once(line, value):
-            value = json.loads(line, parse_constant=_no_constant, object_pairs_hook=_once)
+            value = json.loads(line, parse_constant=no_constant, object_pairs_hook=each_key_once)
         return [value]
     except orjson.JSONDecodeError as error:
         raise EventError(_not_json(line, error)) from None
@@ -132,19 +131,6 @@ def _not_json(line: bytes, error: orjson.JSONDecodeError) -> str:
     reason = "it is nested too deeply" if error.msg in TOO_DEEP else error.msg
     hint = f"; {ONE_EVENT}: {HOW_TO_JOIN}" if error.msg in AMBIGUOUS else ""
     return f"this is not JSON: {reason}, at character {error.pos + 1}{hint}"
-
-
-def _once(pairs: Sequence[tuple[str, Decoded]]) -> dict[str, Decoded]:
-    """Return a map. Raises ValueError if it has a key twice."""
-    result = dict(pairs)
-    if len(result) < len(pairs):
-        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise ValueError(f"a map has the key {shown(twice)} twice")
-    return result
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number")
 
 
 def _edn_exactly(raw: bytes) -> list[Decoded]:

@@ -34,7 +34,7 @@ def unplanned(topic: str, partition: int) -> int:
 class PartitionIds:
     """Numbers partitions from 0: first the partitions of the plan, then each other partition at its first `id` call.
 
-    A partition that a topic of the plan got during the run has a number of its own range.
+    A partition that a topic of the plan got during the run has a number above those of all planned partitions.
 
     Args:
         planned: The number of partitions of each topic or table, in the order of the plan.

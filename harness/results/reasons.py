@@ -528,8 +528,8 @@ class ReasonCode(StrEnum):
         _NOT_CHECKED,
         "The order of some outputs was not checked, or only in part. The order of the others is checked.",
         (
-            "Outputs have no key, their topic got more partitions during the run, or they are made from records "
-            "between two stages, beside a stage that promises no order."
+            "Outputs have no key, their topic got more partitions during the run, or are made from records of a "
+            "topic that a stage without an order writes."
         ),
         "write a key into each output whose order matters",
     )

@@ -1,4 +1,4 @@
-"""What the `[stage.progress]` of a stage printed last: which of its inputs are processed. It is in metadata.json."""
+"""The last answer of a stage's `[stage.progress]`: which of its inputs are processed. It is in metadata.json."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -10,7 +10,7 @@ import pytest
 import fencepost
 
 COPIER = """
-import json, sys, time
+import json, signal, sys
 from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -23,10 +23,9 @@ consumer.assign([TopicPartition("purchases", n, positions.get(str(n), 0)) for n 
 producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
 print("started", flush=True)
 done = 0
-while True:
+while done < most:
     message = consumer.poll(0.5)
-    if message is None or message.error() or done >= most:
-        time.sleep(0.01)
+    if message is None or message.error():
         continue
     producer.produce("invoices", message.value(), message.key())
     producer.flush(30)
@@ -35,6 +34,8 @@ while True:
     part.write_text(json.dumps(positions))
     part.replace(file)
     done += 1
+while True:
+    signal.pause()
 """
 POSITIONS = """
 import json, sys

@@ -324,25 +324,24 @@ SPREAD = {"ordered": True, "outputs": "xyw", "expects": ""}
 
 def _spread(h: History, letters: str, *, key: str | None = "k", producers: str = "") -> None:
     """Input n leads to an output of one key in the n-th of these partitions of the topic `x`."""
-    h.topic_partitions |= {"y": ("x", 1), "w": ("x", 2)}
+    _one_output_name(h)
     h.feed(len(letters))
     for at, letter in enumerate(letters):
-        h.rows["expected"].append(
-            {
-                "stage": "s",
-                "group": "g",
-                "tp": 0,
-                "offset": at,
-                "output_name": letter,
-                "topic": "x",
-                "digest": 7,
-            }
-        )
+        _expect(h, letter, at)
         h.transact(at, to=letter, key=key, pid=int(producers[at]) if producers else 1)
-    rename = {"output_name": "out"}
-    for table in ("sends", "records"):
-        h.alter(table, lambda row: row | rename if row["output_name"] else row)
-    h.alter("expected", lambda row: row | rename)
+
+
+def _one_output_name(h: History) -> None:
+    """Make `y` and `w` partitions of the topic `x`, and give all outputs one name."""
+    h.topic_partitions |= {"y": ("x", 1), "w": ("x", 2)}
+    for table in ("sends", "records", "expected"):
+        h.alter(table, lambda row: row | {"output_name": "out"} if row["output_name"] else row)
+
+
+def _expect(h: History, output_name: str, offset: int = 0, source: str = "a") -> None:
+    """Expect an output in the topic `x` from an input."""
+    row = {"stage": "s", "group": "g", "tp": h.tp[source], "offset": offset}
+    h.rows["expected"].append(row | {"output_name": output_name, "topic": "x", "digest": 7})
 
 
 @case(order_violation=1, options=SPREAD, examples={"order-violation": {"key": "k", "partitions": 2}})
@@ -386,25 +385,11 @@ def one_broker_may_learn_late_that_a_topic_has_grown(h: History) -> None:
 
 @case(options=SPREAD | {"inputs": "ab"})
 def outputs_of_inputs_in_two_partitions_may_be_in_two_partitions(h: History) -> None:
-    h.topic_partitions |= {"y": ("x", 1), "w": ("x", 2)}
+    _one_output_name(h)
     for source, letter in (("a", "x"), ("b", "y")):
         h.feed(1, source)
-        h.rows["expected"].append(
-            {
-                "stage": "s",
-                "group": "g",
-                "tp": h.tp[source],
-                "offset": 0,
-                "output_name": letter,
-                "topic": "x",
-                "digest": 7,
-            }
-        )
+        _expect(h, letter, source=source)
         h.transact(0, to=letter, key="k", source=source)
-    rename = {"output_name": "out"}
-    for table in ("sends", "records"):
-        h.alter(table, lambda row: row | rename if row["output_name"] else row)
-    h.alter("expected", lambda row: row | rename)
 
 
 @case(options=SPREAD)

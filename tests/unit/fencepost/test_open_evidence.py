@@ -428,3 +428,26 @@ def test_a_replica_of_an_internal_topic_that_is_missing_is_a_contradiction(store
     _change_rows(path, lambda row: None if (row["tp"], row["broker"]) == removed else row)
     RunMetadata(rows=count_rows(store)).save(store / "metadata.json")
     assert [text for text in open_evidence("it", store).differences if wording in text]
+
+
+def test_partitions_that_have_other_numbers_than_in_the_plan_are_a_contradiction(store: Path) -> None:
+    plan = StoredPlan.load(store / "run.toml")
+    topics = (TopicSpec("a", 1), TopicSpec("x", 1))
+    pipeline = PipelineSpec("w", topics, plan.pipeline.stages)
+    replace(plan, workload=pipeline.as_table()).save(store / "run.toml")
+    wording = "other numbers than the run's plan"
+    assert not [text for text in open_evidence("it", store).differences if wording in text]
+    swapped = {0: 1, 1: 0}
+    path = store / "history" / "partitions.parquet"
+    _change_rows(path, lambda row: row | {"tp": swapped.get(row["tp"], row["tp"])})
+    assert [text for text in open_evidence("it", store).differences if f"{wording}: a/0, x/0" in text]
+
+
+def test_nulls_in_a_key_are_damage(store: Path) -> None:
+    path = store / "history" / "ops.parquet"
+    table = pq.read_table(path)
+    nullable = pa.schema([field.with_nullable(True) for field in table.schema])
+    rows = [row | {"op": None} for row in table.to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows, schema=nullable), path)
+    with pytest.raises(UnreadableInput, match="column op has nulls, and no run writes them"):
+        open_evidence("it", store)
