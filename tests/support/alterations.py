@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.record.schema import HISTORY, LOG
+from tests.support.altered_log import take_out
 
 Row = dict[str, Any]
 
@@ -217,7 +218,13 @@ def _swap(copy: Copy, table: str, first: Row, second: Row, *columns: str) -> Non
 
 
 def send_in_another_order(copy: Copy) -> None:
-    _swap(copy, "sends", *copy.neighbours("send", in_one_op=False), "op", "n")
+    """Swap the operations that sent two inputs. Each record has the name of the other attempt."""
+    first, second = copy.neighbours("send", in_one_op=False)
+    _swap(copy, "sends", first, second, "op", "n", "value")
+    names = {first["value"]: second["value"], second["value"]: first["value"]}
+    for table in ("records", "polls"):
+        rows = copy.rows(table)
+        copy.write(table, [row | {"value": names.get(row["value"], row["value"])} for row in rows])
 
 
 def send_in_another_order_inside_an_operation(copy: Copy) -> None:
@@ -268,11 +275,10 @@ def remove_the_offsets_of_a_transaction(copy: Copy) -> None:
     ok_ops = copy.ops("txn")
     rows = copy.rows("offsets")
     op = [row for row in rows if row["op"] in ok_ops][-1]["op"]
-    copy.write("offsets", [row for row in rows if row["op"] != op])
-    removed = {(row["log_tp"], row["log_offset"]) for row in rows if row["op"] == op}
-    copy.write(
-        "batches", [row for row in copy.rows("batches") if (row["tp"], row["base_offset"]) not in removed]
-    )
+    for position in sorted(
+        ((row["log_tp"], row["log_offset"]) for row in rows if row["op"] == op), reverse=True
+    ):
+        take_out(copy, *position)
 
 
 def commit_an_input_that_was_not_delivered(copy: Copy) -> None:

@@ -55,7 +55,7 @@ EXPECTED_OF_JOURNALED: dict[str, Expected] = {
     "move_an_offset_record_back": ({"group-offset-regression"}, {"offset-output-mismatch"}),
     "drop_an_operation_of_a_journal": ALTERS_A_JOURNAL,
     "remove_a_sentinel": UNKNOWN,
-    "raise_the_epoch_of_a_batch": ({"epoch-regression"}, {"sequence-violation"}),
+    "raise_the_epoch_of_a_batch": ({"epoch-regression"}, {"sequence-violation", "zombie-write"}),
     "skip_a_sequence_number": ({"sequence-violation"}, set()),
     "complete_a_prepared_commit_as_an_abort": (
         {"transaction-state-violation", "torn-transaction"},

@@ -63,14 +63,58 @@ def complete_a_prepared_commit_as_an_abort(copy: Tables) -> None:
     copy.write("transactions", rows)
 
 
-def close_gap(copy: Tables, rows: list[Row], gone: Row) -> None:
-    """Move up the states after a removed one, so that the transaction log has no gap."""
-    for row in rows:
-        row["log_offset"] -= row["log_tp"] == gone["log_tp"] and row["log_offset"] > gone["log_offset"]
-    replicas = copy.rows("replicas")
-    for row in replicas:
-        row["log_end"] -= row["tp"] == gone["log_tp"]
-    copy.write("replicas", replicas)
+AT = {
+    "batches": {"tp": ("base_offset", "last_offset")},
+    "replicas": {"tp": ("log_end", "high_watermark")},
+    "ends": {"tp": ("next", "sentinel_offset")},
+    "claims": {"tp": ("first", "next")},
+    "offsets": {"log_tp": ("log_offset",), "tp": ("committed",)},
+    "transactions": {"log_tp": ("log_offset",)},
+    **{name: {"tp": ("offset",)} for name in ("records", "polls", "sends", "assignments", "expected")},
+}
+"""By table and column of partition ids: the columns with offsets of that partition."""
+HELD_AT = {
+    "offsets": ("log_tp", "log_offset"),
+    "transactions": ("log_tp", "log_offset"),
+    "records": ("tp", "offset"),
+    "polls": ("tp", "offset"),
+}
+"""By table of what is in a log: the columns with the partition and the offset of a row."""
+
+
+def take_out(copy: Tables, tp: int, offset: int) -> None:
+    """Remove a record or a marker as if it had never been written: from its batch, the log's tables and all reads.
+
+    Everything above it in the partition moves down by one offset.
+    """
+
+    def moved(table: str, row: Row) -> Row:
+        above = {
+            name: row[name] - 1
+            for partition, columns in AT[table].items()
+            for name in columns
+            if row[partition] == tp and row[name] is not None and row[name] > offset
+        }
+        if inputs := row.get("inputs"):
+            lower = [
+                one | {"offset": one["offset"] - (one["tp"] == tp and one["offset"] > offset)}
+                for one in inputs
+            ]
+            above["inputs"] = lower
+        return row | above
+
+    for table in AT:
+        rows = copy.rows(table)
+        if table == "batches":
+            for row in rows:
+                if row["tp"] == tp and row["base_offset"] <= offset <= row["last_offset"]:
+                    row["count"] -= 1
+                    row["last_offset"] -= row["last_offset"] == offset
+            rows = [row for row in rows if row["count"]]
+        if table in HELD_AT:
+            partition, position = HELD_AT[table]
+            rows = [row for row in rows if (row[partition], row[position]) != (tp, offset)]
+        copy.write(table, [moved(table, row) for row in rows])
 
 
 def never_complete_a_transaction(copy: Tables) -> None:
@@ -78,11 +122,10 @@ def never_complete_a_transaction(copy: Tables) -> None:
     rows = sorted(copy.rows("transactions"), key=lambda row: (row["log_tp"], row["log_offset"]))
     last = {row["transactional_id"]: row for row in rows}
     gone = next(row for row in last.values() if row["state"] == "CompleteCommit")
-    rows.remove(gone)
-    close_gap(copy, rows, gone)
-    own = [row for row in rows if row["transactional_id"] == gone["transactional_id"]]
-    own[-1]["update_ms"] -= 60_000
+    before = [row for row in rows if row["transactional_id"] == gone["transactional_id"]][-2]
+    before["update_ms"] -= 60_000
     copy.write("transactions", rows)
+    take_out(copy, gone["log_tp"], gone["log_offset"])
 
 
 def remove_a_marker(copy: Tables) -> None:
@@ -95,15 +138,14 @@ def remove_a_marker(copy: Tables) -> None:
         for before, after in pairwise(own):
             if after["state"].startswith("Complete"):
                 completions.update((tp, before["producer_id"]) for tp in before["tps"])
-    rows, by = batches_by_producer(copy, "payments")
+    by = batches_by_producer(copy, "payments")[1]
     for tp_and_producer, own in by.items():
         kinds = [row["marker"] if row["control"] else "data" for row in own]
         if sum(row["control"] for row in own) != completions[tp_and_producer]:
             continue
         for at in range(1, len(kinds) - 2):
             if kinds[at - 1 : at + 3] == ["data", "commit", "data", "commit"]:
-                gone = batch_key(own[at])
-                copy.write("batches", [row for row in rows if batch_key(row) != gone])
+                take_out(copy, *batch_key(own[at]))
                 return
     raise AssertionError("no producer committed twice in a row")
 
@@ -137,7 +179,8 @@ def fence_a_producer_without_cause(copy: Tables) -> None:
     """Fence a transaction of a worker whose transactional id was initialised only once."""
     rows = copy.rows("ops")
     inits = Counter(row["transactional_id"] for row in rows if row["f"] == "init")
-    txn = next(row for row in rows if row["f"] == "txn" and inits[row["transactional_id"]] == 1)
+    failed = [row for row in rows if row["f"] == "txn" and row["outcome"] == "fail"]
+    txn = next(row for row in failed if inits[row["transactional_id"]] == 1)
     txn["fenced"] = True
     copy.write("ops", rows)
 
@@ -169,7 +212,7 @@ def stall_for_two_minutes(copy: Tables) -> None:
 
 
 ROOTS: dict[Callable[[Tables], None], tuple[str, set[str]]] = {
-    raise_the_epoch_of_a_batch: ("epoch-regression", {"sequence-violation"}),
+    raise_the_epoch_of_a_batch: ("epoch-regression", {"sequence-violation", "zombie-write"}),
     skip_a_sequence_number: ("sequence-violation", set()),
     complete_a_prepared_commit_as_an_abort: ("transaction-state-violation", {"torn-transaction"}),
     never_complete_a_transaction: ("stuck-completion", set()),

@@ -7,6 +7,7 @@ and on the run of a custom pipeline.
 from itertools import pairwise
 
 from tests.support.alterations import Copy, Row
+from tests.support.altered_log import take_out
 from tests.support.whole_log import (
     CONTENT_COLUMNS,
     append_batches,
@@ -87,9 +88,7 @@ def remove_an_output_from_the_log(copy: Copy) -> None:
     counts = {(row["tp"], row["base_offset"]): row["count"] for rows in batches.values() for row in rows}
     rows = visible_records(copy, outputs_topic(copy))
     removed = next(record_key(row) for row in rows[len(rows) // 2 :] if counts.get(record_key(row)) == 1)
-    copy.write("batches", [row for row in copy.rows("batches") if (row["tp"], row["base_offset"]) != removed])
-    for table in ("records", "polls"):
-        copy.write(table, [row for row in copy.rows(table) if record_key(row) != removed])
+    take_out(copy, *removed)
 
 
 def hide_an_output_from_every_reader(copy: Copy) -> None:

@@ -7,7 +7,7 @@ and on the run of a custom pipeline.
 from collections import Counter
 
 from tests.support.alterations import Copy, Row
-from tests.support.altered_log import batch_key, batches_by_producer
+from tests.support.altered_log import batch_key, batches_by_producer, take_out
 from tests.support.whole_log import (
     OFFSETS,
     Txn,
@@ -31,8 +31,7 @@ def _remove_a_marker(copy: Copy, topic: str) -> None:
                 kinds[at - 1 : at + 3] == ["data", "commit", "data", "commit"]
                 and (tp, rows[at]["base_offset"]) in own
             ):
-                marker = tp, rows[at]["base_offset"]
-                copy.write("batches", [row for row in copy.rows("batches") if batch_key(row) != marker])
+                take_out(copy, tp, rows[at]["base_offset"])
                 return
     raise AssertionError("no producer committed twice in a row")
 
@@ -50,7 +49,7 @@ def remove_the_last_marker(copy: Copy) -> None:
     by = batches_by_producer(copy, outputs_topic(copy))[1]
     ended = [rows[-1] for rows in by.values() if rows[-1]["control"] and not rows[-2]["control"]]
     last = min(ended, key=lambda row: row["base_offset"])  # it has records of other producers above it
-    copy.write("batches", [row for row in copy.rows("batches") if batch_key(row) != batch_key(last)])
+    take_out(copy, *batch_key(last))
 
 
 def _with_outputs(copy: Copy, decision: str, topic: str) -> Txn:
@@ -210,15 +209,5 @@ def commit_beyond_the_end(copy: Copy) -> None:
 
 
 def remove_an_offset_commit_from_the_log(copy: Copy) -> None:
-    """Remove it with its batch. If the batch has other records, split the batch at its offset."""
     removed = _commit_of_many(copy)
-    rows, at = [], (removed["log_tp"], removed["log_offset"])
-    for row in copy.rows("batches"):
-        if row["tp"] == at[0] and row["base_offset"] <= at[1] <= row["last_offset"]:
-            lower = row | {"last_offset": at[1] - 1, "count": at[1] - row["base_offset"]}
-            upper = row | {"base_offset": at[1] + 1, "count": row["last_offset"] - at[1]}
-            rows += [part for part in (lower, upper) if part["count"]]
-        else:
-            rows.append(row)
-    copy.write("batches", rows)
-    copy.write("offsets", [row for row in copy.rows("offsets") if row != removed])
+    take_out(copy, removed["log_tp"], removed["log_offset"])

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.alterations import Copy, Row
-from tests.support.altered_log import close_gap
+from tests.support.altered_log import take_out
 
-CONTENT_COLUMNS = ("value", "output_name", "inputs", "digest", "key", "state", "about")
+CONTENT_COLUMNS = ("value", "output_name", "inputs", "digest", "key", "state", "correlation_key")
 """The columns that are the content of a record."""
 OFFSETS = "__consumer_offsets"
 END_COLUMNS = ("sentinel_offset", "next", "log_end", "high_watermark")
@@ -177,6 +177,8 @@ def append_batches(copy: Copy, tp: int, batches: list[Row], records: list[Row]) 
     run = all_batches[0]["run"]
     rows = [row | {"run": run, "tp": tp, "offset": end + n} for n, row in enumerate(records)]
     copy.write("records", [*copy.rows("records"), *rows])
+    if not records:
+        return end
     polls = copy.rows("polls")
     own = [row for row in polls if row["role"] == "final" and row["tp"] == tp]
     last = max(own, key=lambda row: (row["op"], row["n"]))
@@ -213,14 +215,13 @@ def move_end(copy: Copy, tp: int, count: int) -> int:
 
 def remove_state(copy: Copy, state: Row) -> None:
     """Remove a state from the transaction log, as if it had never been written."""
-    rows = [row for row in copy.rows("transactions") if row != state]
-    close_gap(copy, rows, state)
-    copy.write("transactions", rows)
+    take_out(copy, state["log_tp"], state["log_offset"])
 
 
 def append_states(copy: Copy, states: list[Row]) -> None:
     """Append states to their partition of the transaction log."""
     log_tp = states[0]["log_tp"]
-    first = move_end(copy, log_tp, len(states))
+    batch = next(row for row in copy.rows("batches") if row["tp"] == log_tp)
+    first = append_batches(copy, log_tp, [batch | {"count": 1}] * len(states), [])
     rows = [row | {"log_offset": first + n} for n, row in enumerate(states)]
     copy.write("transactions", [*copy.rows("transactions"), *rows])
