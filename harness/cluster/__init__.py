@@ -290,6 +290,10 @@ class Cluster(Protocol):
         """Return the ids of a group's members. None while the group is not stable, or if no coordinator answers."""
         ...
 
+    def assigned(self, group: str) -> frozenset[TopicPartition] | None:
+        """Return the partitions that the members of a group have been assigned. None: not known."""
+        ...
+
     def finalized_features(self, broker: int | None = None) -> Mapping[str, int]:
         """Return the level of each finalized feature: `transaction.version`, `metadata.version`, ...
 

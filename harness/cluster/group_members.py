@@ -7,10 +7,12 @@ connection when it gets a request that it does not know. So an ApiVersions reque
 from typing import Any
 
 from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from harness.cluster.admin import NO_ERROR, REQUEST_TIMEOUT_S, RequestRefused
 from harness.cluster.messages import ConsumerGroupDescribeRequest, StreamsGroupDescribeRequest
+from harness.model.pipeline import TopicPartition
 from harness.wire.protocol import KafkaConnection, Target, send_request
 
 GROUP_NOT_FOUND = 69
@@ -44,33 +46,64 @@ def describe_group(
 
     The state is `NO_SUCH_GROUP` if the group does not exist, or has a protocol that this module does not know.
     """
+    description = _describe(port, group, timeout_s)
+    if description is None:
+        return NO_SUCH_GROUP, ()
+    return description.group_state, tuple(member.member_id for member in description.members)
+
+
+def assigned_partitions(
+    port: Target, group: str, timeout_s: float = REQUEST_TIMEOUT_S
+) -> frozenset[TopicPartition] | None:
+    """Ask a group's coordinator which partitions its members have been assigned. Raises `WireError`.
+
+    None: this is not known, because the group has the streams protocol, where members have tasks.
+    """
+    description = _describe(port, group, timeout_s)
+    assigned: set[TopicPartition] = set()
+    for member in description.members if description is not None else ():
+        if hasattr(member, "member_assignment"):
+            if not member.member_assignment:
+                continue  # the group rebalances
+            decoded = ConsumerProtocolAssignment.decode(member.member_assignment)
+            assigned |= {
+                (each.topic, number) for each in decoded.assigned_partitions for number in each.partitions
+            }
+        elif hasattr(member.assignment, "topic_partitions"):
+            of_member = member.assignment.topic_partitions
+            assigned |= {(each.topic_name, number) for each in of_member for number in each.partitions}
+        else:
+            return None
+    return frozenset(assigned)
+
+
+def _describe(port: Target, group: str, timeout_s: float) -> Any | None:
+    """Return the coordinator's description of a group. None if no group has this name."""
     with KafkaConnection(port, timeout_s) as coordinator:
         request = DescribeGroupsRequest(groups=[group], include_authorized_operations=False, version=5)
-        state, members = _read_group(coordinator.send_request(request, timeout_s), group)
-        if state == NO_SUCH_GROUP:
-            state, members = _describe_by_newer_protocols(coordinator, group, timeout_s)
-    return state, members
+        description = _read_group(coordinator.send_request(request, timeout_s), group)
+        if description is None:
+            description = _describe_by_newer_protocols(coordinator, group, timeout_s)
+    return description
 
 
-def _describe_by_newer_protocols(
-    coordinator: KafkaConnection, group: str, timeout_s: float
-) -> tuple[str, tuple[str, ...]]:
+def _describe_by_newer_protocols(coordinator: KafkaConnection, group: str, timeout_s: float) -> Any | None:
     supported = {
         api.api_key for api in coordinator.send_request(ApiVersionsRequest(version=0), timeout_s).api_keys
     }
     for kind in NEWER_REQUESTS:
         if kind.API_KEY in supported:
             request = kind(group_ids=[group], include_authorized_operations=False, version=0)
-            state, members = _read_group(coordinator.send_request(request, timeout_s), group)
-            if state != NO_SUCH_GROUP:
-                return state, members
-    return NO_SUCH_GROUP, ()
+            description = _read_group(coordinator.send_request(request, timeout_s), group)
+            if description is not None:
+                return description
+    return None
 
 
-def _read_group(answer: Any, group: str) -> tuple[str, tuple[str, ...]]:
+def _read_group(answer: Any, group: str) -> Any | None:
     (description,) = answer.groups
     if description.error_code == GROUP_NOT_FOUND:
-        return NO_SUCH_GROUP, ()
+        return None
     if description.error_code != NO_ERROR:
         raise RequestRefused(f"describing the group {group}", description.error_code)
-    return description.group_state, tuple(member.member_id for member in description.members)
+    return None if description.group_state == NO_SUCH_GROUP else description

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from harness.cluster import Ability, PartitionView, TransactionView, admin, clocks, operations
 from harness.cluster.admin import NO_BROKER, ask_all
-from harness.cluster.group_members import stable_members
+from harness.cluster.group_members import assigned_partitions, stable_members
 from harness.cluster.topics import create_topics
 from harness.common.errors import FaultFailed
 from harness.common.waiting import wait_for
@@ -169,6 +169,16 @@ class ClusterQueries:
             return None
         try:
             return stable_members(self._brokers[coordinator], group)
+        except WireError:
+            return None
+
+    def assigned(self, group: str) -> frozenset[TopicPartition] | None:
+        """Return the partitions that the members of a group have been assigned. None: not known."""
+        coordinator = self.group_coordinator(group)
+        if coordinator == NO_BROKER:
+            return None
+        try:
+            return assigned_partitions(self._brokers[coordinator], group)
         except WireError:
             return None
 

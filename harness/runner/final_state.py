@@ -224,7 +224,9 @@ def _drain(
         )
     except WaitTimeout:
         skipped = sorted(ends.unread(stage))
-        if skipped and added.issuperset(skipped):  # every other partition is processed to its end
+        # Every other partition is processed to its end. If a member has one of these, the group may be stuck there.
+        assigned = context.cluster.assigned(stage.group) if stage.group and skipped else None
+        if skipped and added.issuperset(skipped) and assigned is not None and assigned.isdisjoint(skipped):
             run_log.passed_over[stage.group or stage.name] = [partition_key(*each) for each in skipped]
         raise
 

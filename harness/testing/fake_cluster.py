@@ -140,6 +140,7 @@ class FakeCluster:
     next_offsets: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     # By group: its members for each call of `members`. The last one repeats.
     groups: dict[str, list[tuple[str, ...] | None]] = field(default_factory=dict)
+    assignments: dict[str, frozenset[TopicPartition] | None] = field(default_factory=dict)  # by group
     # By partition: log start, last stable offset, high watermark.
     ends: dict[TopicPartition, tuple[int, int, int]] = field(default_factory=dict)
     # The replicas of partitions that were reassigned. Others have a replica on each broker.
@@ -290,6 +291,10 @@ class FakeCluster:
         """Return the next of `groups`, or no member if the test has set none."""
         members = self.groups.get(group, [()])
         return members.pop(0) if len(members) > 1 else members[0]
+
+    def assigned(self, group: str) -> frozenset[TopicPartition] | None:
+        """Return `assignments` of the group, or no partition if the test has set none."""
+        return self.assignments.get(group, frozenset())
 
     def finalized_features(self, broker: int | None = None) -> Mapping[str, int]:
         """Return the levels in `features` that are not 0."""

@@ -13,10 +13,11 @@ from kafka.protocol.admin.groups import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from harness.cluster.admin import RequestRefused
-from harness.cluster.group_members import list_groups, stable_members
+from harness.cluster.group_members import assigned_partitions, list_groups, stable_members
 from harness.cluster.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -139,6 +140,42 @@ def test_a_group_that_does_not_exist_has_no_members() -> None:
         _,
     ):
         assert stable_members(port, "g") == ()
+
+
+def test_the_partitions_of_classic_members_are_decoded() -> None:
+    kind: Any = DescribeGroupsResponse.DescribedGroup
+    of_topic = ConsumerProtocolAssignment.TopicPartition(topic="in", partitions=[0, 3])
+    assignment = ConsumerProtocolAssignment(
+        assigned_partitions=[of_topic], user_data=None, version=0
+    ).encode()
+    members = [
+        kind.DescribedGroupMember(member_id="a", member_assignment=assignment),
+        kind.DescribedGroupMember(member_id="b", member_assignment=b""),
+    ]
+    group = kind(group_id="g", group_state="Stable", members=members)
+    with coordinator({CLASSIC: DescribeGroupsResponse(groups=[group], version=5)}) as (port, _):
+        assert assigned_partitions(port, "g") == {("in", 0), ("in", 3)}
+
+
+def test_the_partitions_of_members_of_the_newer_protocols_are_known_for_consumers_only() -> None:
+    answers = {CLASSIC: classic("Dead"), VERSIONS: supported(CONSUMER, STREAMS)}
+    of_consumers = consumer("Stable", "a")
+    kind = ConsumerGroupDescribeResponse.DescribedGroup.Member
+    assignment = kind.Assignment(
+        topic_partitions=[
+            kind.Assignment.TopicPartitions(
+                topic_id="00000000-0000-0000-0000-000000000000", topic_name="in", partitions=[2]
+            )
+        ]
+    )
+    of_consumers.groups[0].members[0].assignment = assignment
+    with coordinator({**answers, CONSUMER: of_consumers}) as (port, _):
+        assert assigned_partitions(port, "g") == {("in", 2)}
+    missing = {CONSUMER: consumer("", error=NOT_FOUND)}
+    with coordinator({**answers, **missing, STREAMS: streams("Stable", "a")}) as (port, _):
+        assert assigned_partitions(port, "g") is None
+    with coordinator({CLASSIC: classic("Dead"), VERSIONS: supported(CLASSIC)}) as (port, _):
+        assert assigned_partitions(port, "g") == frozenset()
 
 
 def test_a_broker_lists_its_groups_with_their_states() -> None:

@@ -113,6 +113,21 @@ def test_a_group_that_never_reads_an_added_partition_has_passed_it_over(tmp_path
         assert run.run_log.passed_over == {"g": ["in/1"]}
 
 
+@pytest.mark.parametrize("assigned", [frozenset({("in", 1)}), None])
+def test_a_group_that_has_the_added_partition_may_be_stuck_there(
+    assigned: frozenset[TopicPartition] | None, tmp_path: Path
+) -> None:
+    class Stuck(FakeEndMarkers):
+        def unread(self, stage: StageSpec) -> list[TopicPartition]:
+            return [("in", 1)]
+
+    cluster = FakeCluster(ends={("in", 0): (0, 5, 5), ("in", 1): (0, 7, 7)}, assignments={"g": assigned})
+    quick = replace(PIPELINE, stages=(replace(PIPELINE.stages[0], metadata_max_age_s=0.1),))
+    with fake_run(tmp_path, cluster=cluster) as run:
+        quiesce(quick, run.context, Stuck([7]), run.run_log, SOON)
+        assert run.run_log.passed_over == {}
+
+
 def test_a_partition_of_the_plan_that_is_not_read_was_not_passed_over(tmp_path: Path) -> None:
     class Slow(FakeEndMarkers):
         def unread(self, stage: StageSpec) -> list[TopicPartition]:
