@@ -21,9 +21,9 @@ DIAGRAMS: dict[str, Sequence[str]] = {
     "offsets-outside-transaction": (r"begins a transaction", COMMITS, r": success", OUTSIDE),
     "no-rewind": (INPUT, ABORTS),
     "random-transactional-id": (INPUT, r"was paused and replaced", INPUT, COMMITS, COMMITS),
-    "read-uncommitted": (RECORD, r"^\S+ -> \S+: records? @", ABORTS, r"abort marker @"),
+    "read-uncommitted": (RECORD, ABORTS, r"abort marker @"),  # it is read before or after the marker
     "offsets-before-transaction": (INPUT, OUTSIDE),
-    "auto-commit": (INPUT, OUTSIDE),
+    "auto-commit": (INPUT, COMMITS),  # a worker that is killed has committed no offset
     "dead-letter-outside": (INPUT, RECORD, INPUT, RECORD),
     "state-past-commit": (RECORD,),
     "side-effect": (INPUT, INPUT, r" -> final-"),
