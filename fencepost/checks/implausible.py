@@ -143,7 +143,8 @@ def _impossible_target(
         pipeline.journaled or not {journal, journal.rpartition(".")[0]} & {*known, *joined}
     ):
         yield f"{fault.fault} acted on worker {journal}, and the run had no such worker"
-    own = pids.get(journal)
+    # A fault on a broker may wait for a step of a worker: its process is the broker then.
+    own = pids.get(journal) if fault.target.startswith(f"worker {journal}") else None
     in_evidence = set(map(int, OF_PROCESS.findall(fault.evidence)))
     if own is not None and in_evidence and own not in in_evidence:
         named = " and ".join(map(str, sorted(in_evidence)))

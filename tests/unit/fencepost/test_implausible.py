@@ -112,6 +112,12 @@ def test_the_metadata_of_a_right_run_are_plausible(store: Path) -> None:
     assert facts(store, RunMetadata()) == []
 
 
+def test_a_broker_that_is_killed_at_the_step_of_a_worker_has_a_process_of_its_own(store: Path) -> None:
+    (store / "journals" / "nemesis.jsonl").unlink()
+    at_a_step = kill(target="broker 2, txn-coordinator of w", evidence="process 55 ended by SIGKILL")
+    assert facts(store, at_a_step) == []
+
+
 @pytest.mark.parametrize(
     ("metadata", "fact"),
     [
