@@ -34,9 +34,6 @@ def spark() -> Iterator[SparkSession]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--golden-update", action="store_true", help="write the expected texts of tests/golden again"
-    )
-    parser.addoption(
         "--anomaly", metavar="NAME", help="run only the cases of one anomaly and the tests that name it"
     )
 
