@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from checkers.checking.evidence import EvidenceCounts, Fact, MissingEvidence
 from checkers.spark.checkpoint import local_rows
-from checkers.stored.producers import PREPARED
+from checkers.stored.producers import COMPLETE, PREPARED
 from checkers.stored.sources import Sources, read_columns
 from checkers.stored.tally import Row
 from harness.model.vocabulary import SENTINEL_VALUE, Outcome, Role
@@ -64,7 +64,7 @@ AGREEMENTS = (
     Agreement(
         "completed_partitions",
         "states",
-        "state in ('CompleteCommit', 'CompleteAbort') and size(tps) > 0",
+        f"state in {COMPLETE} and size(tps) > 0",
         ("transactions",),
         "the table transactions has complete transactions that still have partitions: {rows}",
     ),

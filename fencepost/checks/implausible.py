@@ -82,9 +82,8 @@ def _impossible_numbers(plan: StoredPlan, run_metadata: RunMetadata) -> Iterator
         if value is not None and value < 0:
             yield f"{name} is {value:g}, and it cannot be negative"
     zero_ms, rested_ms = plan.run.get("wall_ms_at_zero"), run_metadata.rested_ms
-    moved_ms = max(
-        run_metadata.clock_drift_ms or 0.0, 0.0
-    )  # somebody may have set the wall clock back during the run
+    # Somebody may have set the wall clock back during the run. A negative drift is reported above.
+    moved_ms = max(run_metadata.clock_drift_ms or 0.0, 0.0)
     if zero_ms is not None and rested_ms is not None and rested_ms + moved_ms < zero_ms:
         yield "the pipeline wrote nothing more (rested_ms) before the run began (wall_ms_at_zero)"
     seeds = {seed for seed in (plan.options.seed, plan.run.get("seed")) if seed is not None}

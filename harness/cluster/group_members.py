@@ -57,14 +57,20 @@ def assigned_partitions(
 ) -> frozenset[TopicPartition] | None:
     """Ask a group's coordinator which partitions its members have been assigned. Raises `WireError`.
 
-    None: this is not known, because the group has the streams protocol, where members have tasks.
+    Empty if the group never had members: its consumers choose their partitions themselves, and only commit offsets.
+    None: this is not known. The group rebalances, all of its members have left, or it has a protocol in which members
+    have tasks (streams), or that this module does not know.
     """
     description = _describe(port, group, timeout_s)
+    if description is None or description.group_state not in ("Stable", "Empty"):
+        return None
+    if not description.members:
+        return frozenset() if getattr(description, "protocol_type", None) == "" else None
     assigned: set[TopicPartition] = set()
-    for member in description.members if description is not None else ():
+    for member in description.members:
         if hasattr(member, "member_assignment"):
             if not member.member_assignment:
-                continue  # the group rebalances
+                continue  # its leader has assigned it nothing
             decoded = ConsumerProtocolAssignment.decode(member.member_assignment)
             assigned |= {
                 (each.topic, number) for each in decoded.assigned_partitions for number in each.partitions
@@ -78,7 +84,7 @@ def assigned_partitions(
 
 
 def _describe(port: Target, group: str, timeout_s: float) -> Any | None:
-    """Return the coordinator's description of a group. None if no group has this name."""
+    """Return the coordinator's description of a group. None if it knows no such group of these protocols."""
     with KafkaConnection(port, timeout_s) as coordinator:
         request = DescribeGroupsRequest(groups=[group], include_authorized_operations=False, version=5)
         description = _read_group(coordinator.send_request(request, timeout_s), group)

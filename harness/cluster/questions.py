@@ -164,21 +164,19 @@ class ClusterQueries:
 
     def members(self, group: str) -> tuple[str, ...] | None:
         """Return the ids of a group's members. None while the group is not stable, or if no coordinator answers."""
-        coordinator = self.group_coordinator(group)
-        if coordinator == NO_BROKER:
-            return None
-        try:
-            return stable_members(self._brokers[coordinator], group)
-        except WireError:
-            return None
+        return self._of_group(group, stable_members)
 
     def assigned(self, group: str) -> frozenset[TopicPartition] | None:
         """Return the partitions that the members of a group have been assigned. None: not known."""
+        return self._of_group(group, assigned_partitions)
+
+    def _of_group(self, group: str, ask: Callable[[Target, str], T | None]) -> T | None:
+        """Ask the coordinator of a group. None if it does not answer, or if there is none."""
         coordinator = self.group_coordinator(group)
         if coordinator == NO_BROKER:
             return None
         try:
-            return assigned_partitions(self._brokers[coordinator], group)
+            return ask(self._brokers[coordinator], group)
         except WireError:
             return None
 

@@ -21,6 +21,7 @@ ENDS_TIMEOUT_S = 20.0
 REFRESH_S = 5.0
 """After this time an observer asks again which partitions its topics have."""
 METADATA_TIMEOUT_S = 2.0
+"""How long an observer waits for the metadata of a topic."""
 
 
 class RecordCounts:

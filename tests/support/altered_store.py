@@ -279,6 +279,8 @@ def run_trace_commands(results: Mapping[str, Result]) -> tuple[list[str], list[s
     """Run the trace command of the first example of each anomaly. Return all commands, and those that failed."""
     commands: list[str] = []
     for result in results.values():
-        bodies = [body["examples"][0] for body in result.verdict.get("anomalies", {}).values()]
+        bodies = [
+            body["examples"][0] for body in result.verdict.get("anomalies", {}).values() if body["examples"]
+        ]
         commands += filter(None, trace_commands(result.folder, list(map(Example.from_json, bodies))))
     return commands, [command for command in commands if run_command_line(shlex.split(command)[1:]) != 0]

@@ -391,7 +391,7 @@ def _require_distinct_outputs(body: TomlTable, description: PipelineDescription)
             if stage.ordered != other.ordered and shared and set(stage.reads) & set(other.reads):
                 raise body.error(
                     f"has [[stage]] {other.name} and {stage.name}, which read one topic and write {shared[0]}, and "
-                    "only one is `ordered`: their outputs cannot be told apart; let them write different topics"
+                    "only one is `ordered`: nothing shows which of them made an output; let them write different topics"
                 )
 
 

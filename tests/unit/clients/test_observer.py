@@ -46,14 +46,15 @@ class Consumer:
         self, control: Control, batches: Sequence[list[Message]], counts: Mapping[str, int] | None
     ) -> None:
         self._control, self._batches, self._counts = control, list(batches), counts
-        self.assigned: list[tuple[str, int]] = []
+        self.asked_while_stopping: list[bool] = []
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
-        self.assigned += [(each.topic, each.partition) for each in partitions]
+        pass
 
     incremental_assign = assign
 
     def list_topics(self, topic: str, timeout: float) -> SimpleNamespace:
+        self.asked_while_stopping.append(self._control.stopping)
         if self._counts is None:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
         partitions = dict.fromkeys(range(self._counts[topic]))
@@ -116,7 +117,18 @@ def test_an_observer_that_learns_of_no_partition_waits_for_a_broker_and_counts_i
     monkeypatch.setattr(readers, "ENDS_TIMEOUT_S", 0.01)
     end = KafkaError._PARTITION_EOF
     last_event = ends_of(tmp_path, monkeypatch, [[Message("x", 0, end), Message("y", 0, end)]], None)
-    assert last_event["errors"] >= 1  # type: ignore[operator]
+    assert last_event["errors"] > 1  # type: ignore[operator]
+
+
+def test_an_observer_asks_for_new_partitions_during_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "REFRESH_S", -1.0)
+    control, end = Control(None), KafkaError._PARTITION_EOF
+    consumer = Consumer(control, [[Message("x", 0, end)]], {"x": 1})
+    monkeypatch.setattr(readers, "Consumer", lambda _: consumer)
+    Observer("nowhere:1", [("x", 0)], Journal(tmp_path / "o.jsonl", 0, JournalBegan("o")), control).run()
+    assert consumer.asked_while_stopping == [False, True]
 
 
 def test_an_observer_that_reads_nothing_counts_its_errors(

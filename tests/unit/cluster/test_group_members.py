@@ -174,8 +174,28 @@ def test_the_partitions_of_members_of_the_newer_protocols_are_known_for_consumer
     missing = {CONSUMER: consumer("", error=NOT_FOUND)}
     with coordinator({**answers, **missing, STREAMS: streams("Stable", "a")}) as (port, _):
         assert assigned_partitions(port, "g") is None
+
+
+@pytest.mark.parametrize("protocol", ["", "consumer"])
+def test_only_a_group_that_never_had_members_has_certainly_no_partition(protocol: str) -> None:
+    answer = classic("Empty")
+    answer.groups[0].protocol_type = protocol
+    with coordinator({CLASSIC: answer}) as (port, _):
+        assert assigned_partitions(port, "g") == (None if protocol else frozenset())
+
+
+@pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance"])
+def test_the_partitions_of_a_group_that_rebalances_are_not_known(state: str) -> None:
+    with coordinator({CLASSIC: classic(state, "a")}) as (port, _):
+        assert assigned_partitions(port, "g") is None
+
+
+def test_the_partitions_of_a_group_of_an_unknown_protocol_are_not_known() -> None:
     with coordinator({CLASSIC: classic("Dead"), VERSIONS: supported(CLASSIC)}) as (port, _):
-        assert assigned_partitions(port, "g") == frozenset()
+        assert assigned_partitions(port, "g") is None
+    answers = {CLASSIC: classic("Dead"), VERSIONS: supported(CONSUMER), CONSUMER: consumer("Empty")}
+    with coordinator(answers) as (port, _):
+        assert assigned_partitions(port, "g") is None
 
 
 def test_a_broker_lists_its_groups_with_their_states() -> None:

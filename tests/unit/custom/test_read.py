@@ -162,7 +162,7 @@ RIVAL = (
     SECOND.replace('"bill"', '"audit"').replace('"invoices"', '"purchases"').replace('"paid"', '"invoices"')
 )
 MISTAKES = {
-    "two stages whose outputs cannot be told apart": (
+    "two stages that read one topic and write one topic": (
         "[expect]",
         f"{RIVAL}ordered = true\n\n[expect]",
         "[[stage]] bill and audit, which read one topic and write invoices, and only one is `ordered`",

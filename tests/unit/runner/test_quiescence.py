@@ -101,15 +101,22 @@ def test_inputs_that_are_not_processed_are_a_problem(tmp_path: Path) -> None:
         assert quiesce_and_list_problems(run, FakeEndMarkers([7]))[1] == ["not-drained", "inputs-left"]
 
 
-def test_a_group_that_never_reads_an_added_partition_has_passed_it_over(tmp_path: Path) -> None:
-    class Skips(FakeEndMarkers):
-        def unread(self, stage: StageSpec) -> list[TopicPartition]:
-            return [("in", 1)]
+class LeavesUnread(FakeEndMarkers):
+    """Seven inputs are left, and the group has read nothing of one partition of `in`."""
 
+    def __init__(self, partition: int) -> None:
+        super().__init__([7])
+        self._partition = partition
+
+    def unread(self, stage: StageSpec) -> list[TopicPartition]:
+        return [("in", self._partition)]
+
+
+def test_a_group_that_never_reads_an_added_partition_has_passed_it_over(tmp_path: Path) -> None:
     cluster = FakeCluster(ends={("in", 0): (0, 5, 5), ("in", 1): (0, 7, 7)})
     quick = replace(PIPELINE, stages=(replace(PIPELINE.stages[0], metadata_max_age_s=0.1),))
     with fake_run(tmp_path, cluster=cluster) as run:
-        quiesce(quick, run.context, Skips([7]), run.run_log, SOON)
+        quiesce(quick, run.context, LeavesUnread(1), run.run_log, SOON)
         assert run.run_log.passed_over == {"g": ["in/1"]}
 
 
@@ -117,24 +124,16 @@ def test_a_group_that_never_reads_an_added_partition_has_passed_it_over(tmp_path
 def test_a_group_that_has_the_added_partition_may_be_stuck_there(
     assigned: frozenset[TopicPartition] | None, tmp_path: Path
 ) -> None:
-    class Stuck(FakeEndMarkers):
-        def unread(self, stage: StageSpec) -> list[TopicPartition]:
-            return [("in", 1)]
-
     cluster = FakeCluster(ends={("in", 0): (0, 5, 5), ("in", 1): (0, 7, 7)}, assignments={"g": assigned})
     quick = replace(PIPELINE, stages=(replace(PIPELINE.stages[0], metadata_max_age_s=0.1),))
     with fake_run(tmp_path, cluster=cluster) as run:
-        quiesce(quick, run.context, Stuck([7]), run.run_log, SOON)
+        quiesce(quick, run.context, LeavesUnread(1), run.run_log, SOON)
         assert run.run_log.passed_over == {}
 
 
 def test_a_partition_of_the_plan_that_is_not_read_was_not_passed_over(tmp_path: Path) -> None:
-    class Slow(FakeEndMarkers):
-        def unread(self, stage: StageSpec) -> list[TopicPartition]:
-            return [("in", 0)]
-
     with fake_run(tmp_path) as run:
-        quiesce_and_list_problems(run, Slow([7]))
+        quiesce_and_list_problems(run, LeavesUnread(0))
         assert run.run_log.passed_over == {}
 
 
