@@ -132,6 +132,17 @@ def a_record_that_bears_no_name_of_ours_is_of_no_journal_that_is_gone(h: History
     h.append("y", "another's")
 
 
+@case()
+def the_end_of_an_empty_partition_without_a_sentinel_is_known(h: History) -> None:
+    h.feed()
+    h.transact(0)
+    y, ends = h.tp["y"], {"log_end": 0, "high_watermark": 0}
+    for table in ("records", "polls", "batches"):
+        h.alter(table, lambda row: None if row["tp"] == y else row)
+    h.alter("replicas", lambda row: row | ends if row["tp"] == y else row)
+    h.alter("ends", lambda row: row | {"next": 0, "read": 0, "sentinel_offset": -1} if row["tp"] == y else row)
+
+
 @case(broken=("it stopped at offset 1",))
 def a_final_reader_that_stopped_is_named_with_its_partition(h: History) -> None:
     plain(h)
