@@ -140,7 +140,9 @@ def the_end_of_an_empty_partition_without_a_sentinel_is_known(h: History) -> Non
     for table in ("records", "polls", "batches"):
         h.alter(table, lambda row: None if row["tp"] == y else row)
     h.alter("replicas", lambda row: row | ends if row["tp"] == y else row)
-    h.alter("ends", lambda row: row | {"next": 0, "read": 0, "sentinel_offset": -1} if row["tp"] == y else row)
+    h.alter(
+        "ends", lambda row: row | {"next": 0, "read": 0, "sentinel_offset": -1} if row["tp"] == y else row
+    )
 
 
 @case(broken=("it stopped at offset 1",))
