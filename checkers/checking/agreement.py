@@ -316,12 +316,15 @@ IMPOSSIBLE: Sequence[tuple[str, Sequence[str], str, _Condition]] = (
         "offset commits of which a part is missing",
         lambda t: pc.not_equal(pc.is_valid(t["committed"]), pc.is_valid(t["metadata"])),
     ),
-    # Where nothing writes sentinels, the last entry of an empty partition is at -1.
+    # Where nothing writes sentinels, the last entry of an empty partition is at -1, and its reader has read nothing.
     (
         "ends",
-        ("sentinel_offset",),
+        ("sentinel_offset", "next"),
         "negative offsets",
-        lambda t: pc.fill_null(pc.less(t["sentinel_offset"], -1), False),
+        lambda t: pc.and_(
+            _negative("sentinel_offset")(t),
+            pc.or_(pc.less(t["sentinel_offset"], -1), pc.not_equal(t["next"], 0)),
+        ),
     ),
     *(
         (table, names, "negative offsets", _negative(*names))

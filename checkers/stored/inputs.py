@@ -27,9 +27,9 @@ MISSING_OUTPUTS = f"""filter(expected, (e, i) -> if(size({_DUE}) = 1, size({_SEE
 """The expected outputs of an input that are missing.
 
 An input may have to lead to several outputs of one name. They are compared by their digests: each expected output needs
-a visible output of its own. For each visible output with another digest, one missing output less is returned, because
-`corrupt` finds that output. A second output of one digest does not count. If a digest is not known, only the number
-of outputs is compared.
+a visible output of its own. A visible output that has an unexpected digest takes the place of one missing output,
+because `corrupt` finds it. A repeated output takes the place of none. If a digest is not known, only the number of
+outputs is compared.
 """
 
 

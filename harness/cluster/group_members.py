@@ -58,8 +58,8 @@ def assigned_partitions(
     """Ask a group's coordinator which partitions its members have been assigned. Raises `WireError`.
 
     Empty if the group never had members: its consumers choose their partitions themselves, and only commit offsets.
-    None: this is not known. The group rebalances, all of its members have left, or it has a protocol in which members
-    have tasks (streams), or that this module does not know.
+    None if this is not known: the group rebalances, all of its members have left, its members have tasks (streams
+    protocol), or this module does not know its protocol.
     """
     description = _describe(port, group, timeout_s)
     if description is None or description.group_state not in ("Stable", "Empty"):

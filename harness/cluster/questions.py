@@ -164,19 +164,19 @@ class ClusterQueries:
 
     def members(self, group: str) -> tuple[str, ...] | None:
         """Return the ids of a group's members. None while the group is not stable, or if no coordinator answers."""
-        return self._of_group(group, stable_members)
+        return self._ask_group_coordinator(group, stable_members)
 
     def assigned(self, group: str) -> frozenset[TopicPartition] | None:
         """Return the partitions that the members of a group have been assigned. None: not known."""
-        return self._of_group(group, assigned_partitions)
+        return self._ask_group_coordinator(group, assigned_partitions)
 
-    def _of_group(self, group: str, ask: Callable[[Target, str], T | None]) -> T | None:
+    def _ask_group_coordinator(self, group: str, question: Callable[[Target, str], T | None]) -> T | None:
         """Ask the coordinator of a group. None if it does not answer, or if there is none."""
         coordinator = self.group_coordinator(group)
         if coordinator == NO_BROKER:
             return None
         try:
-            return ask(self._brokers[coordinator], group)
+            return question(self._brokers[coordinator], group)
         except WireError:
             return None
 

@@ -209,7 +209,13 @@ ENDS = table(
     ),
     column("next", _i64, "the offset of the last record that it read plus 1; 0 if it read none"),
     column("read", _i64, "the number of records that it read"),
-    column("sentinel_offset", _i64, "the offset of the sentinel", null="it was not written or not read"),
+    column(
+        "sentinel_offset",
+        _i64,
+        "the offset of the sentinel; without sentinels: the last offset before the end that it read to, -1 if the "
+        "partition is empty",
+        null="it did not read to the end",
+    ),
     column("role", _str, "observer or final"),
     column(
         "expected",

@@ -149,7 +149,9 @@ class FinalReader:
         tp = self._tps[topic_partition]
         self._next[tp] = max(self._next[tp], offset)
         if offset >= self._end_offsets[tp]:
-            self._sentinels[tp] = self._end_offsets[tp] - 1  # take the last log entry as the sentinel
+            self._sentinels[tp] = (
+                offset - 1
+            )  # take the last log entry as the sentinel; -1 if the log is empty
 
     def _ends(self) -> dict[str, ReadEnd]:
         """Return each log's first offset and the end of the read. Leave out a partition without a leader."""

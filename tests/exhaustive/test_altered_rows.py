@@ -203,8 +203,9 @@ CELLS = (
     Cell("records", {"tp": X}, {"sentinel": True}, "sentinels that do not have the value of one"),
     Cell("records", {}, {"offset": -1}, "negative offsets"),
     Cell("ends", {"tp": X}, {"sentinel_offset": 98, "next": 99}, "the table ends has the sentinel of x/0 at"),
-    Cell("ends", {"tp": X}, {"sentinel_offset": -1}, "the table ends has the sentinel of x/0 at offset -1"),
-    Cell("ends", {"tp": X}, {"sentinel_offset": -2}, "negative offsets"),
+    Cell("ends", {"tp": X}, {"sentinel_offset": -1}, "negative offsets"),
+    Cell("ends", {"tp": X}, {"sentinel_offset": -2, "next": 0}, "negative offsets"),
+    Cell("ends", {"tp": X}, {"sentinel_offset": -1, "next": 0}, "the sentinel of x/0 at offset -1"),
     Cell("replicas", {"tp": X, "leader": False}, None, "lacks the replica of x/0 on broker 2"),
     Cell(
         "batches", {"tp": X, "leader": False}, {"max_timestamp_ms": 1}, "one checksum and different contents"

@@ -325,6 +325,26 @@ def test_a_partition_without_a_sentinel_is_read_up_to_its_end(
     }
 
 
+@pytest.mark.parametrize(
+    ("batch", "last"),
+    [([End(("x", 0), 0)], -1), ([Message(("x", 0), 5, "a late record"), End(("x", 0), 6)], 5)],
+)
+def test_the_last_offset_of_a_partition_that_was_empty_is_the_one_before_its_end(
+    batch: Batch, last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    custom = ProgramTopics(frozenset({"z"}), {("x", 0): 0, ("y", 0): 0})
+    events, _ = read(
+        tmp_path,
+        monkeypatch,
+        Isolation.READ_COMMITTED,
+        [*batch, End(("y", 0), 0)],
+        custom=custom,
+        expect=CorrelatedExpectation(),
+    )
+    (ends,) = (event["ends"] for event in events if event["type"] == "ends")
+    assert (ends["x/0"]["sentinel"], ends["x/0"]["next"]) == (last, last + 1)
+
+
 def test_a_partition_that_was_not_read_to_its_end_has_no_sentinel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
