@@ -2,8 +2,9 @@
 
 from cases import case, plain
 
+from harness.model.promises import FETCH, SEGMENTS, Promises
 from tests.support.histories import History
-from tests.support.stored_tables import Row
+from tests.support.stored_tables import OFFSETS, Row
 
 
 def _twice(h: History, table: str) -> None:
@@ -106,3 +107,24 @@ def a_hole_in_a_log_that_was_not_compacted_is_a_gap(h: History) -> None:
     gone = {(h.tp["x"], 0), (h.tp["x"], 1)}
     h.alter("batches", lambda row: None if (row["tp"], row["base_offset"]) in gone else row)
     h.alter("records", lambda row: None if (row["tp"], row["offset"]) in gone else row)
+
+
+def _without_a_marker_of_others(h: History, witness: str) -> None:
+    h.feed(1)
+    offset = h.append_marker(OFFSETS, 5, "commit")
+    h.append_marker(OFFSETS, 6, "commit")
+    h.transact(0)
+    gone = (h.tp[OFFSETS], offset)
+    h.alter("batches", lambda row: None if (row["tp"], row["base_offset"]) == gone else row)
+    h.alter("partitions", lambda row: row | {"compacted": False})
+    h.promises = Promises(journaled=("s",), witness=witness, internal_logs=(OFFSETS,))
+
+
+@case()
+def batches_of_others_are_not_stored_from_the_internal_topics_of_a_shared_cluster(h: History) -> None:
+    _without_a_marker_of_others(h, FETCH)
+
+
+@case(broken=("the leader's log of __consumer_offsets/0 lacks 1 offset, though nothing was compacted",))
+def segment_files_have_the_batches_of_all(h: History) -> None:
+    _without_a_marker_of_others(h, SEGMENTS)
