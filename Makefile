@@ -8,7 +8,7 @@ READY_DEV := .venv/ready-dev
 CODE := fencepost harness workloads nemeses checkers reports benchmarks tests tools setup.py
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
 
-.PHONY: setup setup-dev demo quick test check chaos mutants coverage lint actionlint docs docs-site bench bench-many clean
+.PHONY: setup setup-dev demo quick test golden golden-update check chaos mutants coverage lint actionlint docs docs-site bench bench-many clean
 
 setup: $(READY)
 setup-dev: $(READY_DEV)
@@ -48,6 +48,14 @@ quick: lint
 test: setup-dev
 	@$(BIN)/python -P -m pytest -q -n 2 --dist loadfile -m light tests/unit
 	@$(BIN)/python -P -m pytest --durations=25 -n 2 --dist loadgroup -m "not light"
+
+# The texts that are made of the stored runs of tests/golden, against those that are expected. With golden-update, what is
+# made now is expected from now on: read the difference with git, and say in the commit why it is right.
+golden: setup-dev
+	@$(BIN)/python -P -m pytest -q tests/golden
+
+golden-update: setup-dev
+	@$(BIN)/python -P -m pytest -q tests/golden --golden-update
 
 # One anomaly in half a minute: its cases in Spark, and the light tests that name it. make check FILE=duplicate
 check: setup-dev

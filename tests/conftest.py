@@ -36,6 +36,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--anomaly", metavar="NAME", help="run only the cases of one anomaly and the tests that name it"
     )
+    parser.addoption(
+        "--golden-update",
+        action="store_true",
+        help="write the expected texts of tests/golden instead of comparing",
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
