@@ -22,7 +22,7 @@ from harness.settings.options import FIELDS
 
 COMMANDS = (
     "run", "check", "report", "replay", "trace", "export", "reproducer", "suite", "compare", "sweep",
-    "known-bugs", "bench", "list", "explain", "doctor", "clean", "init",
+    "known-bugs", "list", "explain", "doctor", "clean", "init",
 )  # fmt: skip
 HIDDEN = ("_serve",)
 """Commands that only Fencepost itself calls."""

@@ -1,8 +1,7 @@
-"""Console output about a run, an external history, or a bench."""
+"""Console output about a run or an external history."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.history_files.schema import KNOWN
 from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict, checks_without_evidence
@@ -126,21 +125,3 @@ def _explained(verdict: Verdict) -> Iterator[str]:
     """Yield the command that explains the reasons, if the verdict is unknown."""
     if verdict.unknown_because and verdict.valid is Validity.UNKNOWN:
         yield f"fencepost explain {' '.join(dict.fromkeys(reason.code for reason in verdict.unknown_because))}"
-
-
-def bench_lines(figures: Mapping[str, Any], page: Path, command: str) -> Iterator[str]:
-    """Yield the last lines of a bench: cost by transaction size, claims, page, and the command that repeats it."""
-    for point in figures["points"]:
-        for figure, ratio in point["ratios"].items():
-            if point["delivery"] == "transactions" and figure in ("throughput", "p50") and point["journal"]:
-                yield (
-                    f"  {point['where']}: {figure} x {ratio['median']:.2f} "
-                    f"({ratio['min']:.2f} to {ratio['max']:.2f}) of {ratio['to']['delivery']}"
-                )
-    for claim in figures["claims"]:
-        yield f"{claim['answer']:<12}  {claim['text']}"
-    if figures["cut_short"]:
-        measurements = figures["measurements"]
-        yield f"cut short: {measurements['made']} of {measurements['planned']} measurements were made"
-    yield f"page     {page}"
-    yield f"repeat   {command}"

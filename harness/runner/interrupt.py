@@ -17,7 +17,6 @@ class InterruptPhase(StrEnum):
     UNDER_FAULTS = (
         "interrupted: healing the cluster, then checking the evidence so far; press Ctrl-C again to stop now"
     )
-    MEASURING = "interrupted: drawing the charts of the measurements so far; press Ctrl-C again to stop now"
     SUITE = (
         "interrupted: ending the active runs, then checking all runs that have ended; "
         "press Ctrl-C again to stop now"
@@ -69,5 +68,5 @@ class Interrupt:
         self._signalled = True
         # Write to the file descriptor, because the signal may interrupt a write of the progress output.
         os.write(2, f"\nfencepost: {self.phase.value}\n".encode())
-        if self.phase in (InterruptPhase.UNDER_FAULTS, InterruptPhase.MEASURING, InterruptPhase.SUITE):
+        if self.phase in (InterruptPhase.UNDER_FAULTS, InterruptPhase.SUITE):
             self._end_early.set()

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fencepost.bench.figures import Measurement
-from fencepost.bench.inputs import PARTITIONS, EvenFeed, commit_end_offsets, fill_topic
-from fencepost.bench.plan import BenchPoint, BenchRequest, MeasurementKind, describe
-from fencepost.bench.shifts import STAGE, BenchShift, BenchSpec
-from fencepost.bench.sight import read_latencies
+from benchmarks.exactly_once.figures import Measurement
+from benchmarks.exactly_once.inputs import PARTITIONS, EvenFeed, commit_end_offsets, fill_topic
+from benchmarks.exactly_once.outputs import read_latencies
+from benchmarks.exactly_once.plan import BenchPoint, BenchRequest, MeasurementKind, describe
+from benchmarks.exactly_once.shifts import STAGE, BenchShift, BenchSpec
 from harness.cluster import Cluster
 from harness.common.errors import EnvironmentFailure
 from harness.common.waiting import wait_while_progressing
@@ -20,12 +20,12 @@ from harness.processes.control_line import Command, Counts
 from harness.processes.program import Program
 from harness.processes.spawn import Supervisor
 from harness.processes.specs import ClientSpec, JvmSpec, ObserverSpec
-from harness.runner.interrupt import Interrupt
 from harness.runner.processes import Processes, RunClock
 from harness.runner.run_process import RunProcess
 from workloads.loop.program import PythonProgram
 
-PROCESS = "fencepost.bench.process"
+PROCESS = "benchmarks.exactly_once.process"
+ROOT = Path(__file__).parents[2]
 FILLED = "bench-filled"
 """Input topic for throughput. Each measurement reads it from the start with its own group."""
 LIVE = "bench-live"
@@ -54,17 +54,12 @@ Count = tuple[float, int, int]
 """A time in seconds, and the number of inputs and batches that were committed until then."""
 
 
-class BenchInterrupted(Exception):
-    """The user interrupted the bench."""
-
-
 @dataclass(frozen=True)
 class BenchSite:
     """The resources of a bench: the cluster, processes and a scratch folder."""
 
     cluster: Cluster
     supervisor: Supervisor
-    interrupt: Interrupt
     folder: Path  # for files of the processes; removed at the end
     jvm: JvmSpec | None = None  # for workers with the Java client
 
@@ -93,7 +88,7 @@ class Bench:
             [f"s{n}" for n in range(len(request.clients) * request.most_workers)],
             [StageSpec(f"{STAGE}-{client}", (FILLED,)) for client in request.clients],
             {f"{STAGE}-{client}": self._program(client) for client in request.clients},
-            PythonProgram(PROCESS, BenchSpec(ClientSpec(), site.folder / "steps", ())),
+            _program(BenchSpec(ClientSpec(), site.folder / "steps", ())),
         )
 
     def open(self) -> None:
@@ -106,7 +101,7 @@ class Bench:
         ]
         self._site.cluster.create_topics(topics, 60.0)
         count = FILLED_A_WORKER * (1 + self._request.most_workers)
-        fill_topic(self._site.cluster.bootstrap, FILLED, count, self._check_interrupt)
+        fill_topic(self._site.cluster.bootstrap, FILLED, count)
         for client in self._request.clients:
             self._members[client] = [
                 self._processes.start_worker(f"{STAGE}-{client}", f"{client}-{n}")
@@ -118,10 +113,10 @@ class Bench:
         )
         self._processes.await_ready([member for own in self._members.values() for member in own])
         self._processes.await_ready([self._reader])
-        self._inputs = EvenFeed(self._site.cluster.bootstrap, LIVE, self._check_interrupt)
+        self._inputs = EvenFeed(self._site.cluster.bootstrap, LIVE)
 
     def measure(self, number_of_round: int | None) -> Measurement:
-        """Take the next measurement. Raises `BenchInterrupted`, or `EnvironmentFailure` if a process has ended.
+        """Take the next measurement. Raises `EnvironmentFailure` if a process has ended.
 
         Args:
             number_of_round: None for a measurement of the warm-up, which is not used.
@@ -242,9 +237,7 @@ class Bench:
         """The program of the workers with this client."""
         shifts = tuple(self._shift(n, p) for n, p in enumerate(self._order, 1) if p.client == client)
         jvm = self._site.jvm if client == "java" else None
-        return PythonProgram(
-            PROCESS, BenchSpec(ClientSpec(client, jvm=jvm), self._site.folder / "steps", shifts)
-        )
+        return _program(BenchSpec(ClientSpec(client, jvm=jvm), self._site.folder / "steps", shifts))
 
     def _shift(self, number: int, point: BenchPoint) -> BenchShift:
         latency = point.kind is MeasurementKind.LATENCY
@@ -264,11 +257,10 @@ class Bench:
     ) -> None:
         """Wait until `holds` is true, as long as there is progress.
 
-        Raises `BenchInterrupted`, or `EnvironmentFailure` if a process ended or nothing progresses.
+        Raises `EnvironmentFailure` if a process ended or nothing progresses.
         """
 
         def probe() -> bool:
-            self._check_interrupt()
             for member in members:
                 if not member.alive:
                     words = member.last_output()
@@ -286,9 +278,10 @@ class Bench:
             probe, progress, f"{awaited} ({point})", PATIENCE_S, every_s=every_s, last_seen=member_states
         )
 
-    def _check_interrupt(self) -> None:
-        if self._site.interrupt.requested:
-            raise BenchInterrupted
+
+def _program(spec: BenchSpec) -> Program:
+    """A process of the benchmark, which is no part of the installed package."""
+    return PythonProgram(PROCESS, spec, {"PYTHONPATH": str(ROOT)})
 
 
 def _committed(member: RunProcess) -> tuple[int, int]:

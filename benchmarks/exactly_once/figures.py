@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.bench.plan import BenchPoint, MeasurementKind
+from benchmarks.exactly_once.plan import BenchPoint, MeasurementKind
 
 QUANTILES: Mapping[str, float] = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 SAMPLES_BEYOND = 1

@@ -1,11 +1,10 @@
-"""The results of a bench as JSON. `--json` prints it, `bench.json` stores it, and the page is drawn from it."""
+"""The results of the benchmark as JSON (`--json`)."""
 
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fencepost.bench.claims import check_claims
-from fencepost.bench.figures import (
+from benchmarks.exactly_once.figures import (
     QUANTILES,
     Measurement,
     Ratio,
@@ -14,7 +13,7 @@ from fencepost.bench.figures import (
     ratios,
     steps_of,
 )
-from fencepost.bench.plan import BASELINE, BenchPoint, BenchRequest, MeasurementKind, describe
+from benchmarks.exactly_once.plan import BASELINE, BenchPoint, BenchRequest, MeasurementKind, describe
 
 SCHEMA = 1
 
@@ -42,7 +41,6 @@ def as_json(
         "baseline": BASELINE.value,
         **context,
         "points": [_point(point, measurements, all_ratios) for point in points],
-        "claims": [claim.as_table() for claim in check_claims(all_ratios)],
     }
 
 

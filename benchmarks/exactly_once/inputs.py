@@ -2,11 +2,10 @@
 
 import os
 import time
-from collections.abc import Callable
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from fencepost.bench.sight import stamped_value
+from benchmarks.exactly_once.outputs import stamped_value
 from harness.clients import librdkafka
 from harness.clients.interface import ProducerSettings
 from harness.common.errors import EnvironmentFailure
@@ -24,11 +23,8 @@ def filler() -> bytes:
     return os.urandom(VALUE_BYTES // 2).hex().encode()
 
 
-def fill_topic(bootstrap: str, topic: str, count: int, check: Callable[[], None]) -> None:
-    """Write `count` inputs as fast as possible.
-
-    `check` is called repeatedly and may raise to stop. Raises `EnvironmentFailure` if inputs cannot be written.
-    """
+def fill_topic(bootstrap: str, topic: str, count: int) -> None:
+    """Write `count` inputs as fast as possible. Raises `EnvironmentFailure` if they cannot be written."""
     producer = Producer(
         librdkafka.idempotent_producer(ProducerSettings(bootstrap))
         | {"linger.ms": 20, "queue.buffering.max.messages": 200_000}
@@ -43,8 +39,6 @@ def fill_topic(bootstrap: str, topic: str, count: int, check: Callable[[], None]
             else:
                 break
         producer.poll(0)
-        if n % 1_000 == 0:
-            check()
     unwritten = producer.flush(FILL_TIMEOUT_S)
     if unwritten:
         raise EnvironmentFailure(f"{unwritten:,} inputs could not be written within {FILL_TIMEOUT_S:g} s")
@@ -72,16 +66,15 @@ def commit_end_offsets(bootstrap: str, group: str, topic: str, partitions: int) 
 class EvenFeed:
     """Creates inputs at an even rate. Each contains the time of its creation."""
 
-    def __init__(self, bootstrap: str, topic: str, check: Callable[[], None]) -> None:
+    def __init__(self, bootstrap: str, topic: str) -> None:
         self._producer = Producer(
             librdkafka.idempotent_producer(ProducerSettings(bootstrap)) | {"linger.ms": 0}
         )
         self._topic = topic
-        self._check = check
         self._fed = 0
 
     def feed(self, count: int, rate: float, measurement: int) -> None:
-        """Create `count` inputs at `rate` per second, and wait for the brokers. Raises what `check` raises."""
+        """Create `count` inputs at `rate` per second, and wait for the brokers. Raises `EnvironmentFailure`."""
         value = filler()
         start_s = time.monotonic()
         sent = 0
@@ -93,7 +86,6 @@ class EvenFeed:
                 )
             sent = due
             self._producer.poll(max(0.0, min(0.05, start_s + sent / rate - time.monotonic())))
-            self._check()
         self._fed += sent
         unwritten = self._producer.flush(FEED_TIMEOUT_S)
         if unwritten:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.bench.shifts import BenchShift, BenchSpec, poll_available
-from fencepost.bench.sight import _ENTRY, read_latencies, read_stamp, stamped_value
-from fencepost.bench.stopwatch import WARM_UP, Stopwatch
+from benchmarks.exactly_once.outputs import _ENTRY, read_latencies, read_stamp, stamped_value
+from benchmarks.exactly_once.shifts import BenchShift, BenchSpec, poll_available
+from benchmarks.exactly_once.stopwatch import WARM_UP, Stopwatch
 from harness.processes.encoding import decode, encode
 from harness.processes.specs import ClientSpec, JvmSpec
 from workloads.model.policy import Delivery

@@ -5,7 +5,7 @@ from itertools import groupby
 
 import pytest
 
-from fencepost.bench.plan import BASELINE, QUICK, BenchRequest, MeasurementKind, order_round
+from benchmarks.exactly_once.plan import BASELINE, QUICK, BenchRequest, MeasurementKind, order_round
 from workloads.model.policy import Delivery
 
 ALL_REQUESTS = pytest.mark.parametrize(

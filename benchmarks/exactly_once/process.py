@@ -5,8 +5,8 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from fencepost.bench.shifts import BenchSpec, Shifts
-from fencepost.bench.sight import OutputReader
+from benchmarks.exactly_once.outputs import OutputReader
+from benchmarks.exactly_once.shifts import BenchSpec, Shifts
 from fencepost.runs.process import client_of
 from harness.processes.encoding import decode
 from harness.processes.specs import ObserverSpec, ProcessSpec

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fencepost.bench.stopwatch import CONSUMER, PRODUCER, Stopwatch
+from benchmarks.exactly_once.stopwatch import CONSUMER, PRODUCER, Stopwatch
 from harness.clients.interface import Client, GroupConsumer, ProducerClient
 from harness.clients.records import ClientRecord
 from harness.model.expectation import InputRecord

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from fencepost.bench.figures import Measurement, quantile, ratios, steps_of
-from fencepost.bench.plan import BenchPoint, MeasurementKind
+from benchmarks.exactly_once.figures import Measurement, quantile, ratios, steps_of
+from benchmarks.exactly_once.plan import BenchPoint, MeasurementKind
 from workloads.model.policy import Delivery
 
 BASE = BenchPoint(MeasurementKind.THROUGHPUT, Delivery.AT_LEAST_ONCE, "java", 10, 6)

@@ -1,1 +1,0 @@
-"""`fencepost bench`: measure what exactly-once costs, on one cluster in one run."""
