@@ -14,7 +14,7 @@ from functools import partial, reduce
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from checkers.checker import Checker
@@ -22,7 +22,6 @@ from checkers.checking.evidence import Fact
 from checkers.checking.explain import explain
 from checkers.checking.facts import gather_facts
 from checkers.checking.prefilter import Selection, count_and_select
-from checkers.checking.ranking import causes_of_few, first_of_few
 from checkers.external.tables import ExternalTables
 from checkers.findings.form import FINDING, Findings
 from checkers.findings.rules import Rule, apply_rules
@@ -44,7 +43,7 @@ They are not one union, because Spark takes more than twice as long to plan it: 
 query is added.
 """
 FEW = 5_000
-"""The greatest number of findings that are ranked without Spark."""
+"""The greatest number of findings of a query that are kept in memory."""
 T = TypeVar("T")
 Phase = Callable[[str], None]
 """Is called with the name of a phase when it begins."""
@@ -154,9 +153,9 @@ def collect(
     parts = [part for future in futures for part in future.result()]
     few = [row for part in parts for row in part.few]
     many = [part.many for part in parts if part.many is not None]
-    if not many:
-        return CollectedFindings(first_of_few(few, examples), crashed, causes_of_few(few))
-    few_findings = many[0].sparkSession.createDataFrame(pa.Table.from_pylist(few, FINDING))
+    if not few and not many:
+        return CollectedFindings({}, crashed, set())
+    few_findings = SparkSession.active().createDataFrame(pa.Table.from_pylist(few, FINDING))
     union = reduce(DataFrame.unionByName, many, few_findings)
     rows = _rank(union, examples)
     several = len({(run, name) for run, name, _ in rows}) > 1
@@ -235,15 +234,10 @@ def _guarded(checker: Checker, act: Callable[[], T], crashed: dict[str, Reason])
 
 
 def _rank(findings: DataFrame, examples: int) -> dict[tuple[int, str, bool], Findings]:
-    """Count the findings of each anomaly, and keep the first of them.
-
-    Most runs have none; then this takes a single job.
-    """
+    """Count the findings of each anomaly, and keep the first of them."""
     by = ["run", "anomaly", "absence"]
     counts = findings.groupBy(*by).agg(F.count(F.lit(1)).alias("count")).toArrow().to_pylist()
     by_key = {(row["run"], row["anomaly"], row["absence"]): Findings(row["count"]) for row in counts}
-    if not by_key:
-        return by_key
     # One finding of each operation comes first, because many findings of one transaction say the same.
     operation = F.coalesce(F.get("ops", F.lit(0)), F.lit(-1) - F.get("position", F.lit(0)))
     in_op = F.row_number().over(Window.partitionBy(*by, operation).orderBy("position", "detail"))
