@@ -1,17 +1,17 @@
 """Estimate how long the runs of a suite take, and which of them a time limit leaves out. `--plan` prints this."""
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fencepost.suites.plan import EACH, SuitePlan
-from fencepost.suites.previous import check_s, oldest_run_first, overheads_s
+from fencepost.suites.previous import oldest_run_first
 from harness.results.suite import Cell, CellState, Suite
 from harness.results.wording import duration, plural
 from harness.settings.options import Options
 
 OVERHEAD_S = 45.0
-"""Assumed overhead of a run (starting a cluster, draining, final reads) until one was measured."""
+"""The time of a run beyond its time limit: starting a cluster, draining, final reads."""
 NO_TIME = "the suite's --limit left no time for it"
 
 
@@ -24,54 +24,36 @@ class Estimate:
     seconds: float  # until the last run has ended
 
 
-class Forecast:
-    """Estimates a run's duration: its time limit and an overhead.
+def run_s(options: Options) -> float:
+    """Estimate the duration of a run, in seconds."""
+    return options.time_limit_s + OVERHEAD_S
 
-    The overhead is that of the cell's latest run, else the mean of this suite's runs, else `OVERHEAD_S`.
+
+def estimate(
+    options: Mapping[str, Options],
+    waiting: Iterable[Cell],
+    jobs: int,
+    limit_s: float | None,
+    active_s: Sequence[float] = (),
+) -> Estimate:
+    """Distribute the waiting runs, in this order, over `jobs` processes. Leave out runs that would end after the limit.
+
+    Args:
+        options: by name of the cell
+        active_s: for each run that is active now, the seconds until its end
     """
-
-    def __init__(
-        self, options: Mapping[str, Options], previous: Sequence[Suite], cells: Sequence[Cell] = ()
-    ) -> None:
-        """`options`: by name of the cell. `previous`: newest first. `cells`: the cells of this suite."""
-        self._options = options
-        self._previous_s = overheads_s(previous)
-        self._measured_s: list[float] = []
-        for cell in cells:
-            self.learn(cell)
-
-    def learn(self, cell: Cell) -> None:
-        """Use the duration of a run that has ended, unless it failed, because then it ended early."""
-        if cell.duration_s is not None and cell.state not in (CellState.FAILED, CellState.NOT_RUN):
-            self._measured_s.append(cell.duration_s - self._options[cell.name].time_limit_s)
-
-    def duration_s(self, cell: Cell) -> float:
-        """The estimated duration of a run."""
-        measured = self._measured_s
-        overhead_s = sum(measured) / len(measured) if measured else OVERHEAD_S
-        return self._options[cell.name].time_limit_s + self._previous_s.get(cell.name, overhead_s)
-
-    def estimate(
-        self, waiting: Sequence[Cell], jobs: int, limit_s: float | None, active_s: Sequence[float] = ()
-    ) -> Estimate:
-        """Distribute the waiting runs, in this order, over `jobs` processes.
-
-        Leave out runs that would end after the limit.
-
-        `active_s`: for each run that is active now, the seconds until its end.
-        """
-        free_s = [*active_s, *[0.0] * (jobs - len(active_s))]  # when each process can start its next run
-        heapq.heapify(free_s)
-        begun, left_out, end_s = [], [], max(free_s)
-        for cell in waiting:
-            ends_s = free_s[0] + self.duration_s(cell)
-            if limit_s is not None and ends_s > limit_s:
-                left_out.append(cell)
-                continue
-            heapq.heapreplace(free_s, ends_s)
-            begun.append(cell)
-            end_s = max(end_s, ends_s)
-        return Estimate(begun, left_out, end_s)
+    free_s = [*active_s, *[0.0] * (jobs - len(active_s))]  # when each process can start its next run
+    heapq.heapify(free_s)
+    begun, left_out, end_s = [], [], max(free_s)
+    for cell in waiting:
+        ends_s = free_s[0] + run_s(options[cell.name])
+        if limit_s is not None and ends_s > limit_s:
+            left_out.append(cell)
+            continue
+        heapq.heapreplace(free_s, ends_s)
+        begun.append(cell)
+        end_s = max(end_s, ends_s)
+    return Estimate(begun, left_out, end_s)
 
 
 @dataclass(frozen=True)
@@ -83,7 +65,6 @@ class Preview:
     jobs: int
     memory_limited: bool  # memory permits fewer runs side by side than the user wants
     time_limited: bool  # by --limit
-    check_s: float | None  # to check all runs together; None: not known
 
     def lines(self) -> Iterator[str]:
         """The duration, then each run with the command that repeats it alone."""
@@ -111,8 +92,7 @@ class Preview:
         waits = any(cell.state is CellState.NOT_CHECKED for cell in self.suite.cells)
         if not waits and (not self.estimate.begun or self.suite.judge == EACH):
             return ""
-        about = "" if self.check_s is None else f": about {duration(self.check_s)}"
-        return f"; then they are checked{about}"
+        return "; then they are checked"
 
 
 def preview(
@@ -129,21 +109,18 @@ def preview(
     if limit_s is not None:
         waiting = oldest_run_first(waiting, previous)
     at_once = max(1, min(jobs, memory_jobs, len(waiting)))
-    estimate = Forecast(plan.options, previous, plan.suite.cells).estimate(waiting, at_once, limit_s)
-    left_out = {cell.name for cell in estimate.left_out}
+    course = estimate(plan.options, waiting, at_once, limit_s)
+    left_out = {cell.name for cell in course.left_out}
     cells = [
         replace(cell, reason=NO_TIME if cell.name in left_out else "")
         if cell.state is CellState.NOT_RUN
         else cell
         for cell in plan.suite.cells
     ]
-    to_check = len(estimate.begun) + sum(cell.state is CellState.NOT_CHECKED for cell in cells)
-    each_s = check_s(previous)
     return Preview(
         suite=replace(plan.suite, cells=cells),
-        estimate=estimate,
+        estimate=course,
         jobs=at_once,
         memory_limited=memory_jobs < min(jobs, len(waiting)),
         time_limited=limit_s is not None,
-        check_s=None if each_s is None else each_s * to_check,
     )

@@ -89,26 +89,3 @@ def oldest_run_first(cells: Sequence[Cell], previous: Sequence[Suite]) -> list[C
             if cell.state is not CellState.NOT_RUN:
                 last[cell.name] = max(last.get(cell.name, ""), cell.started or suite.started)
     return sorted(cells, key=lambda cell: last.get(cell.name, ""))
-
-
-def overheads_s(previous: Sequence[Suite]) -> dict[str, float]:
-    """For each cell: the seconds by which its latest run that did not fail took longer than its time limit.
-
-    `previous`: newest first.
-    """
-    overheads: dict[str, float] = {}
-    for suite in previous:
-        for cell in suite.cells:
-            limit_s = cell.options.get("time-limit")
-            if cell.duration_s is not None and limit_s is not None and cell.state is not CellState.FAILED:
-                overheads.setdefault(cell.name, max(0.0, cell.duration_s - float(limit_s)))
-    return overheads
-
-
-def check_s(previous: Sequence[Suite]) -> float | None:
-    """Seconds to check one run, from the latest suite that checked all runs in one job; None if there is none."""
-    for suite in previous:
-        checked = sum(cell.state.is_checked for cell in suite.cells)
-        if suite.check_s and checked:
-            return suite.check_s / checked
-    return None

@@ -15,7 +15,7 @@ from fencepost.sharing.process import shared_spark
 from fencepost.suites import outcome
 from fencepost.suites.cell_process import CellRequest, CellResult
 from fencepost.suites.failures import remarks
-from fencepost.suites.forecast import NO_TIME, Forecast
+from fencepost.suites.forecast import NO_TIME, estimate, run_s
 from fencepost.suites.plan import EACH, SuitePlan
 from fencepost.suites.previous import compare, oldest_run_first
 from fencepost.suites.progress import RunningCell, SuiteProgress, SuiteStatus
@@ -74,7 +74,7 @@ class SuiteRun:
         self._began = time.monotonic()
         self._today = datetime.now(UTC).date()
         self._check_each = record.suite.judge == EACH
-        self._forecast = Forecast(plan.options, record.previous, record.suite.cells)
+        self._options = plan.options
         waiting = [cell for cell in record.suite.cells if cell.state is CellState.NOT_RUN]
         if settings.limit_s is not None:
             waiting = oldest_run_first(waiting, record.previous)
@@ -172,10 +172,10 @@ class SuiteRun:
 
     def _left_s(self) -> float:
         limit_s = self._settings.limit_s
-        active_s = [max(0.0, self._forecast.duration_s(run.cell) - run.seconds()) for run in self._active]
+        active_s = [max(0.0, run_s(self._options[run.cell.name]) - run.seconds()) for run in self._active]
         left_s = None if limit_s is None else limit_s - (time.monotonic() - self._began)
         jobs = max(self._settings.jobs, len(active_s))
-        return self._forecast.estimate(self._waiting, jobs, left_s, active_s).seconds
+        return estimate(self._options, self._waiting, jobs, left_s, active_s).seconds
 
     def _has_room(self) -> bool:
         """Return True if one more run can start. The first run always starts, and reports missing memory itself."""
@@ -190,7 +190,7 @@ class SuiteRun:
         cell = self._waiting.popleft()
         if self._settings.limit_s is not None:
             spent_s = time.monotonic() - self._began
-            if spent_s + self._forecast.duration_s(cell) > self._settings.limit_s:
+            if spent_s + run_s(self._options[cell.name]) > self._settings.limit_s:
                 self._record.update(replace(cell, reason=NO_TIME))
                 return
         self._record.clear(cell)
@@ -237,7 +237,6 @@ class SuiteRun:
 
     def _finish(self, run: _ActiveRun) -> None:
         cell = self._outcome(replace(run.cell, duration_s=round(run.seconds(), 1)), run)
-        self._forecast.learn(cell)
         self._record.update(cell)
         self._progress.ended(cell)
 

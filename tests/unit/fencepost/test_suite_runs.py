@@ -11,7 +11,7 @@ import pytest
 from fencepost.commands.options import settle
 from fencepost.suites import plan, run
 from fencepost.suites import record as records
-from fencepost.suites.forecast import Forecast, preview
+from fencepost.suites.forecast import estimate, preview
 from fencepost.suites.plan import SuitePlan, SuiteRequest
 from fencepost.suites.progress import SuiteLines
 from fencepost.suites.record import SuiteRecord
@@ -64,16 +64,6 @@ def run_all(
     return {cell.workload: cell for cell in record.suite.cells}
 
 
-def measured(suite_plan: SuitePlan, **seconds: float) -> Suite:
-    """A previous suite with the durations of its runs, by workload."""
-    cells = [
-        replace(cell, state=CellState.VALID, duration_s=seconds[cell.workload])
-        for cell in suite_plan.suite.cells
-        if cell.workload in seconds
-    ]
-    return replace(suite_plan.suite, cells=cells)
-
-
 def test_each_cell_has_the_outcome_of_its_process(tmp_path: Path) -> None:
     record, suite_plan = record_of(tmp_path, "echo", "orders", "txn")
     cells = run_all(record, suite_plan)
@@ -112,7 +102,13 @@ def test_an_interrupt_ends_active_runs_and_keeps_finished_ones(tmp_path: Path) -
 
 def test_a_limit_leaves_out_runs_that_would_end_later(tmp_path: Path) -> None:
     record, suite_plan = record_of(tmp_path, "echo", "orders")
-    record.previous = [measured(suite_plan, orders=3660.0)]
+    options = {
+        cell.name: replace(
+            suite_plan.options[cell.name], time_limit_s=3600.0 if cell.workload == "orders" else 9.0
+        )
+        for cell in suite_plan.suite.cells
+    }
+    suite_plan = replace(suite_plan, options=options)
     cells = run_all(record, suite_plan, limit_s=600.0)
     assert [cells["echo"].state, cells["orders"].state] == [CellState.NOT_CHECKED, CellState.NOT_RUN]
     assert "--limit" in cells["orders"].reason
@@ -145,9 +141,8 @@ def test_a_run_that_takes_too_long_is_killed(tmp_path: Path) -> None:
 
 def test_the_remaining_time_is_that_of_the_plan_and_shrinks_with_the_limit(tmp_path: Path) -> None:
     record, suite_plan = record_of(tmp_path, "echo", "orders", "txn")
-    record.previous = [measured(suite_plan, echo=105.0, orders=105.0, txn=105.0)]
     runs = suite_run(record, suite_plan, limit_s=250.0)
-    estimate_s = preview(suite_plan, record.previous, 2, 2, 250.0).estimate.seconds
+    estimate_s = preview(suite_plan, [], 2, 2, 250.0).estimate.seconds
     assert runs._left_s() == estimate_s == pytest.approx(210)
     runs._began -= 60
     assert runs._left_s() == 105
@@ -157,11 +152,10 @@ def test_the_remaining_time_is_that_of_the_plan_and_shrinks_with_the_limit(tmp_p
 
 def test_the_estimate_includes_the_rest_of_active_runs(tmp_path: Path) -> None:
     _, suite_plan = record_of(tmp_path, "echo", "orders", "txn")
-    forecast = Forecast(suite_plan.options, [measured(suite_plan, echo=100.0, orders=100.0, txn=100.0)])
-    waiting = suite_plan.suite.cells[1:]
-    assert forecast.estimate(waiting, 2, None, [30.0]).seconds == 130
-    assert forecast.estimate(waiting, 1, None, [30.0]).seconds == 230
-    assert forecast.estimate([], 2, None, [30.0, 70.0]).seconds == 70
+    options, waiting = suite_plan.options, suite_plan.suite.cells[1:]
+    assert estimate(options, waiting, 2, None, [30.0]).seconds == 135
+    assert estimate(options, waiting, 1, None, [30.0]).seconds == 240
+    assert estimate(options, [], 2, None, [30.0, 70.0]).seconds == 70
 
 
 @pytest.fixture
