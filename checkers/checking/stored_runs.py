@@ -21,7 +21,7 @@ from checkers.spark.errors import translate_spark_errors
 from checkers.spark.partitions import partitions_for_rows
 from checkers.stored.correlation import join_by_correlation_key
 from checkers.stored.hide_journals import hide_journals
-from checkers.stored.sources import StoredRun, count_rows, read_sources
+from checkers.stored.sources import INLINE_ROWS, StoredRun, count_rows, read_sources
 from checkers.stored.tables import make_tables
 from harness.common.errors import FencepostError
 from harness.model.vocabulary import Premise
@@ -42,20 +42,26 @@ BY_COMMITS = "lost-commit by offsets"
 
 
 def check_runs(
-    spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = 10, phase: Phase = no_progress
+    spark: SparkSession,
+    runs: Sequence[StoredRun],
+    *,
+    examples: int = 10,
+    phase: Phase = no_progress,
+    inline_rows: int = INLINE_ROWS,
 ) -> dict[int, CheckResult]:
     """Check runs, and return the result of each by its number. A checker that crashes does not stop the others.
 
     Args:
         examples: how many examples of each anomaly are kept
         phase: is called with the name of each phase when it begins
+        inline_rows: Spark reads tables with more rows from files
 
     Raises:
         UnreadableInput: a table is missing or damaged.
         AnalysisFailed: the Spark job failed.
         EnvironmentFailure: Spark is gone.
     """
-    output = _run_job(spark, runs, examples, phase)
+    output = _run_job(spark, runs, examples, phase, inline_rows)
     return {run.run: _check_result(run, output, examples) for run in runs}
 
 
@@ -73,13 +79,20 @@ def check_each_run(
     return check_in_parts(runs, check_part)
 
 
-def _run_job(spark: SparkSession, runs: Sequence[StoredRun], examples: int, phase: Phase) -> CheckOutput:
+def _run_job(
+    spark: SparkSession,
+    runs: Sequence[StoredRun],
+    examples: int,
+    phase: Phase,
+    inline_rows: int = INLINE_ROWS,
+) -> CheckOutput:
     """Run all checkers over these runs in one job. Raises only exceptions of `harness.common.errors`."""
     with translate_spark_errors(), freeing_checkpoints(spark):
         phase("shared tables")
         contents = frozenset(run.run for run in runs if run.without_journals)
         with partitions_for_rows(spark, lambda: count_rows(runs)):
-            sources = join_by_correlation_key(hide_journals(read_sources(spark, runs), runs), runs)
+            recorded = read_sources(spark, runs, inline_rows=inline_rows)
+            sources = join_by_correlation_key(hide_journals(recorded, runs), runs)
             tables = make_tables(sources)
             return run_checkers(sources, tables, (*STORE_CHECKERS, INDETERMINATE), examples, phase, contents)
 

@@ -84,7 +84,7 @@ class SparkSettings:
     size: Literal["small", "large"] = "small"  # small: up to about a million rows
     archive: Path | None = None  # made by `make_archive` with the same Java
     java_flags: tuple[str, ...] = ()  # more flags for the driver's JVM
-    warm_up: "Callable[[SparkSession, Path], object] | None" = None
+    warm_up: "Callable[[SparkSession], object] | None" = None
     """Is called before the first check, so that the JVM compiles the code that checks need."""
     worker_daemon: str | None = None
     """The module that local Python workers are forked from; None: PySpark's own."""

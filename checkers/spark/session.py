@@ -168,22 +168,20 @@ def _connect(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes
         spark.sparkContext.environment["PYTHONSAFEPATH"] = "1"
         if not settings.local:
             prepare_workers(spark, settings.conf, folder, settings.needed)
-        elif settings.warm_up:  # not on other machines, which cannot read the files of `folder`
-            _try_to_warm_up(settings.warm_up, spark, folder)
+        elif settings.warm_up:  # not on other machines, which cannot read the files of the run
+            _try_to_warm_up(settings.warm_up, spark)
     except BaseException:
         _stop(spark)
         raise
     return spark
 
 
-def _try_to_warm_up(
-    warm_up: "Callable[[SparkSession, Path], object]", spark: "SparkSession", folder: Path
-) -> None:
+def _try_to_warm_up(warm_up: "Callable[[SparkSession], object]", spark: "SparkSession") -> None:
     """Call `warm_up`. If it fails, Spark is only slower, unless it has ended."""
     from checkers.spark.errors import has_ended
 
     try:
-        warm_up(spark, folder)
+        warm_up(spark)
     except (FencepostError, OSError) as error:
         if has_ended():
             raise

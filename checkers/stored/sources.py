@@ -155,10 +155,15 @@ def _row(run: StoredRun) -> dict[str, Any]:
     }
 
 
-def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
+def read_sources(
+    spark: SparkSession, runs: Sequence[StoredRun], *, inline_rows: int = INLINE_ROWS
+) -> Sources:
     """Read every table of `harness.record.schema` for all the runs, and add the table `runs`.
 
     A folder must not hold runs that are not in `runs`.
+
+    Args:
+        inline_rows: Spark reads tables with more rows from files, and smaller ones are inlined
 
     Raises:
         UnreadableInput: a table is missing or damaged.
@@ -169,7 +174,9 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
     pool = ThreadPoolExecutor(max_workers=READ_TOGETHER, thread_name_prefix="sources")
     try:
         scanned = {
-            table: pool.submit(_scan, spark, [folder / kind for folder in folders_of_kind], table, schema)
+            table: pool.submit(
+                _scan, spark, [folder / kind for folder in folders_of_kind], table, schema, inline_rows
+            )
             for folders_of_kind, kind, tables in kinds
             for table, schema in tables.items()
         }
@@ -214,12 +221,14 @@ def _count(path: Path) -> int:
     return rows + max(records, 0)
 
 
-def _scan(spark: SparkSession, folders: Sequence[Path], table: str, schema: pa.Schema) -> DataFrame:
+def _scan(
+    spark: SparkSession, folders: Sequence[Path], table: str, schema: pa.Schema, inline_rows: int
+) -> DataFrame:
     """Open one table in all folders, with the schema that it must have."""
     spark_schema = from_arrow_schema(schema)
     paths = [folder / f"{table}.parquet" for folder in folders]
     rows = sum(_checked_footer(path, table).num_rows for path in paths)
-    if rows <= INLINE_ROWS:
+    if rows <= inline_rows:
         frame = local_table(
             spark, pa.concat_tables([schema.empty_table(), *(_read(path, schema) for path in paths)])
         )

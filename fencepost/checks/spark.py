@@ -96,10 +96,10 @@ def spark_settings(
     )
 
 
-def _warm_up(spark: "SparkSession", folder: Path, *, large: bool) -> None:
+def _warm_up(spark: "SparkSession", *, large: bool) -> None:
     from checkers.checking.warm_up import warm_up
 
-    warm_up(spark, folder, large=large)
+    warm_up(spark, large=large)
 
 
 @contextmanager

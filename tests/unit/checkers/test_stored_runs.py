@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from checkers.checker import Checker
 from checkers.checking import stored_runs
 from checkers.checking.stored_runs import StoredRun, check_each_run, check_runs
-from checkers.checking.valid_run import write_valid_run
+from checkers.checking.warm_up import RUN
 from checkers.findings.rules import Rule, Suspect
 from checkers.stored import tables as tables_module
 from checkers.stored.sources import Sources
@@ -278,12 +278,11 @@ def test_a_verdict_does_not_depend_on_other_runs(spark: SparkSession, tmp_path: 
             assert together[run.run] == alone[run.run], [one.run for one in company]
 
 
-def test_products_of_tables_may_be_forbidden(several: SparkSession, tmp_path: Path) -> None:
+def test_products_of_tables_may_be_forbidden(several: SparkSession) -> None:
     """Tables are joined by `run` alone: it must stay a key where there is but one."""
-    run = write_valid_run(tmp_path, 30)
     several.conf.set("spark.sql.crossJoin.enabled", "false")
     try:
-        result = check_runs(several, [run])[0]
+        result = check_runs(several, [RUN])[RUN.run]
     finally:
         several.conf.unset("spark.sql.crossJoin.enabled")
     assert result.anomalies == {} and result.broken == {}
