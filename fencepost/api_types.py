@@ -112,6 +112,7 @@ class FaultDocument(TypedDict):
     evidence: str
     struck: str
     details: NotRequired[Mapping[str, str]]
+    halts: NotRequired[bool]
 
 
 class ChurnDocument(TypedDict):

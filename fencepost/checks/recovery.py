@@ -7,7 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from checkers.registry import checker_of
-from fencepost import registry
 from harness.common.errors import UnreadableInput
 from harness.model.vocabulary import Premise
 from harness.record.protocol_journal import ProtocolJournal
@@ -90,7 +89,7 @@ def _stalls(progress: RunProgress, run_metadata: RunMetadata) -> list[Stall]:
     stopped = [phase.end_s for phase in run_metadata.phases if phase.name in (LOAD, "heal", "drain")]
     if not ready:
         return []
-    return stalls(progress, run_metadata.faults, halts, (round(ready[0] * 1e9), round(max(stopped) * 1e9)))
+    return stalls(progress, run_metadata.faults, (round(ready[0] * 1e9), round(max(stopped) * 1e9)))
 
 
 def stalled(found: Sequence[Stall]) -> AnomalyFindings:
@@ -145,16 +144,6 @@ def _with(fault: FaultReport, liveness: Liveness) -> FaultReport:
 
 def _measured(progress: RunProgress, window: Window, fault: FaultReport) -> Liveness:
     bound_ns = progress.bound_ns
-    if bound_ns is not None and halts(fault):
+    if bound_ns is not None and fault.may_halt:
         bound_ns += (window.end_ns if window.heal_ns is None else window.heal_ns) - window.start_ns
     return replace(liveness(progress, window), bound_s=None if bound_ns is None else round(bound_ns / 1e9, 3))
-
-
-def halts(fault: FaultReport) -> bool:
-    """Return whether nothing can be committed during a fault.
-
-    Its kind says so (`Nemesis.halts`). A fault that is aimed at a state of a transaction keeps the transaction in this
-    state. A fault on several brokers leaves partitions without enough replicas in sync.
-    """
-    nemesis = registry.nemeses().get(fault.fault)
-    return bool({"state", "brokers"} & fault.details.keys()) or (nemesis is not None and nemesis.halts)

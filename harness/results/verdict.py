@@ -133,8 +133,16 @@ class FaultReport:
     (its journal), `step`, `transactional_id`, `state`, `group`, `partition`, `topic` or `level` (of a feature). Also
     `versions` of Kafka, in turn, and `rule`: the rules of the protocol proxy, by their names in its journal. If the
     topic got partitions: `partitions_before` and `partitions_after`, their numbers as text."""
+    halts: bool | None = None
+    """Whether nothing could be committed during the fault. Its duration then adds to the bound of `stalled`. None: a run of
+    an older version does not say. Then it adds, too, so that no stall is found that the fault explains."""
     liveness: Liveness | None = None
     """How long the fault hurt. It is computed with the verdict. None in metadata.json, and if the fault did not act."""
+
+    @property
+    def may_halt(self) -> bool:
+        """Return whether it halted the pipeline, or the run does not say."""
+        return self.halts is not False
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -154,6 +162,7 @@ class FaultReport:
         are_times = all(map(is_time, times))
         if (
             type(report.acted) is not bool
+            or (report.halts is not None and type(report.halts) is not bool)
             or not are_times
             or not all(isinstance(text, str) for text in texts)
         ):
@@ -171,6 +180,7 @@ class FaultReport:
             "evidence": self.evidence,
             "struck": self.struck,
             **({"details": dict(self.details)} if self.details else {}),
+            **({"halts": self.halts} if self.halts is not None else {}),
             **({"liveness": self.liveness.as_json()} if self.liveness else {}),
         }
 

@@ -187,6 +187,7 @@ class FaultInjector:
                     evidence=evidence,
                     struck=injected.describe(nemesis.past_tense),
                     details=injected.details,
+                    halts=nemesis.halts_at(injected.details),
                 )
             )
             self.state.unmet_goals.update(injected.unmet_goals)

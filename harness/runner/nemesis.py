@@ -423,6 +423,14 @@ class Nemesis:
         """The value of `--nemesis`: `kill-worker`, or `kill-worker@after-send`."""
         return f"{self.name}@{self.at}" if self.at else self.name
 
+    def halts_at(self, details: Mapping[str, str]) -> bool:
+        """Return whether nothing can be committed during a fault with these details.
+
+        A fault that is aimed at a state of a transaction keeps the transaction in this state. A fault on several brokers
+        leaves partitions without enough replicas in sync.
+        """
+        return self.halts or not {"state", "brokers"}.isdisjoint(details)
+
     def role_at(self, at: str) -> tuple[str, str] | None:
         """Split a text after @ into a role and its name: `leader:orders/0`; for a broker's number: `broker` and `2`.
 

@@ -1,6 +1,6 @@
 """Times in which a group had inputs to process and committed nothing for longer than the time-outs explain."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,15 +27,13 @@ class Stall:
 def stalls(
     progress: RunProgress,
     faults: Sequence[FaultReport],
-    halts: Callable[[FaultReport], bool],
     span_ns: tuple[int, int],
 ) -> list[Stall]:
     """Return the stalls of all groups, in the order of their ends. Without a bound there are none.
 
     Args:
         progress: The progress of the run.
-        faults: The faults of the run.
-        halts: Returns whether nothing can be committed during a fault. Its duration adds to the bound.
+        faults: The faults of the run. The duration of those that halt adds to the bound.
         span_ns: From when all stages were ready until they were stopped.
     """
     if progress.bound_ns is None:
@@ -44,7 +42,7 @@ def stalls(
     halted = _merged(
         (_ns(fault.start_s), span_ns[1] if fault.end_s is None else _ns(fault.end_s))
         for fault in acted
-        if halts(fault)
+        if fault.may_halt
     )
     found = [
         stall

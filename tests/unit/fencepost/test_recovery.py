@@ -8,7 +8,7 @@ import pytest
 
 from fencepost import registry
 from fencepost.checks.evidence import Evidence
-from fencepost.checks.recovery import halts, measure_recovery
+from fencepost.checks.recovery import measure_recovery
 from fencepost.checks.verdict_rules import decide
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec
 from harness.model.promises import Promises
@@ -33,7 +33,7 @@ from tests.support.log_tables import (
     write_run,
 )
 
-FAULT = FaultReport("kill-broker", "broker 2", 20.0, 28.0, True, "proof", "broker 2 was killed")
+FAULT = FaultReport("kill-broker", "broker 2", 20.0, 28.0, True, "proof", "broker 2 was killed", halts=False)
 PIPELINE = PipelineSpec(
     "billing",
     (TopicSpec("in", 1), TopicSpec("out", 1)),
@@ -130,15 +130,26 @@ def test_a_run_without_metadata_has_no_faults(tmp_path: Path) -> None:
 
 
 def test_a_fault_during_which_nothing_can_be_committed_adds_its_duration_to_the_bound(tmp_path: Path) -> None:
-    halting = replace(METADATA, faults=(replace(FAULT, fault="kill-postgres"),))
+    halting = replace(METADATA, faults=(replace(FAULT, halts=True),))
     assert liveness_of(stored(tmp_path), plan(), halting).bound_s == 35.0
-    never_healed = replace(METADATA, faults=(replace(FAULT, fault="kill-postgres", end_s=None),))
+    never_healed = replace(METADATA, faults=(replace(FAULT, halts=True, end_s=None),))
     assert liveness_of(tmp_path, plan(), never_healed).bound_s == 47.0
 
 
+def test_a_stored_fault_is_judged_by_its_report_and_not_by_its_name(tmp_path: Path) -> None:
+    of_another_version = replace(FAULT, fault="a-fault-of-another-version")
+    bound_s = {
+        halts: liveness_of(
+            stored(tmp_path), plan(), replace(METADATA, faults=(replace(of_another_version, halts=halts),))
+        ).bound_s
+        for halts in (False, True, None)
+    }
+    assert bound_s == {False: 27.0, True: 35.0, None: 35.0}
+
+
 def test_these_kinds_of_faults_halt_their_target() -> None:
-    kinds = {name for name in registry.nemeses() if halts(replace(FAULT, fault=name))}
-    assert kinds == {
+    nemeses = registry.nemeses()
+    assert {name for name, nemesis in nemeses.items() if nemesis.halts_at({})} == {
         "rule",
         "kill-postgres",
         "lose-answers",
@@ -146,10 +157,9 @@ def test_these_kinds_of_faults_halt_their_target() -> None:
         "late-produce",
         "one-way",
     }
-    assert halts(replace(FAULT, details={"state": "prepare-commit"}))
-    assert halts(replace(FAULT, details={"brokers": "1, 3", "role": "majority"}))
-    assert not halts(replace(FAULT, details={"broker": "3", "role": "minority"}))
-    assert not halts(replace(FAULT, fault="a fault of another version"))
+    assert nemeses["kill-worker"].halts_at({"state": "prepare-commit"})
+    assert nemeses["partition"].halts_at({"brokers": "1, 3", "role": "majority"})
+    assert not nemeses["partition"].halts_at({"broker": "3", "role": "minority"})
 
 
 def long_gap(folder: Path) -> Path:

@@ -15,8 +15,8 @@ from reports.timeline.partitions import PartitionLog, Positions
 from reports.timeline.stalls import Stall, stalls
 
 SECOND = 1_000_000_000
-FAULT = FaultReport("kill-broker", "broker 2", 20.0, 28.0, True, "proof", "broker 2 was killed")
-POSTGRES = replace(FAULT, fault="kill-postgres")
+FAULT = FaultReport("kill-broker", "broker 2", 20.0, 28.0, True, "proof", "broker 2 was killed", halts=False)
+POSTGRES = replace(FAULT, halts=True, fault="kill-postgres")
 
 
 def ns(*seconds: float) -> np.ndarray:
@@ -41,7 +41,7 @@ def found(
     bound_ns = None if bound_s is None else round(bound_s * SECOND)
     progress = RunProgress(ns(), ns(), ns(), groups=groups, bound_ns=bound_ns)
     span_ns = (round(span_s[0] * SECOND), round(span_s[1] * SECOND))
-    return stalls(progress, faults, lambda fault: fault.fault == "kill-postgres", span_ns)
+    return stalls(progress, faults, span_ns)
 
 
 def times(found: list[Stall]) -> list[tuple[float, float]]:
