@@ -78,7 +78,7 @@ CHECKERS: tuple[Checker, ...] = (
         warning=True,
     ),
     Checker(
-        "stalled",  # it has no query: fencepost.checks.recovery finds it
+        "stalled",  # it has no query: checkers.recovery.measure finds it
         premises=(Premise.LEADER_ALWAYS, Premise.ONE_CLOCK, Premise.WHOLE_LOGS),
         needs=("log", "offsets", "transactions", "healed"),
         family="log",

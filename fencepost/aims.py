@@ -11,18 +11,13 @@ from typing import TYPE_CHECKING
 
 from harness.common.errors import UsageError
 from harness.common.names import check_name, nearest
+from harness.model.fault_names import CRASH_POINTS, RANDOM, expand_names
 from harness.model.pipeline import PipelineSpec
-from harness.model.vocabulary import STEPS_WITH_INPUT, WorkerStep
-from harness.protocol.rule_checks import require_api
+from harness.model.vocabulary import WorkerStep
 
 if TYPE_CHECKING:
     from harness.runner.nemesis import Nemesis
 
-CRASH_POINTS = "crash-points"
-"""Means a kill at every step of the loop, and a pause at every step at which a worker has uncommitted inputs."""
-
-RANDOM = "random"
-"""Means one default fault after another, each drawn from the seed."""
 MOST_WEIGHT = 1000
 
 
@@ -48,16 +43,6 @@ def _weight(name: str, text: str) -> float:
     if not 0 < weight <= MOST_WEIGHT:
         raise UsageError(f"the weight of {name} must be a number above 0, at most {MOST_WEIGHT}, not {text}")
     return weight
-
-
-def is_drawn(names: Sequence[str] | None) -> bool:
-    """Return whether the user left it to the seed which of the default faults a run has."""
-    return names is None or tuple(names) == (RANDOM,)
-
-
-def has_weights(names: Sequence[str]) -> bool:
-    """Return whether faults are drawn by weight. Then none of them has to be in the schedule."""
-    return RANDOM in names or any("=" in name for name in names)
 
 
 def weights_of(
@@ -88,10 +73,8 @@ def require_known_fault(text: str, faults: "Mapping[str, Nemesis]") -> None:
     check_name("fault", name, {*faults, "none"} if at else {*faults, "none", CRASH_POINTS})
     if not at:
         return
-    if name in faults and (choices := faults[name].api_aim):
-        if step.count(":") >= len(choices):
-            raise UsageError(f"{name} can be aimed as {name}@{':'.join(choices).upper()}, not at {step}")
-        require_api(step.partition(":")[0])
+    if name in faults and faults[name].api_aim:
+        faults[name].require_api_aim(step)
         return
     if name in faults and (kind := faults[name].role_of_names) and not step:
         named_by = faults[name].roles[kind].named_by
@@ -112,41 +95,7 @@ def require_known_fault(text: str, faults: "Mapping[str, Nemesis]") -> None:
         raise UsageError(f"{name} cannot be aimed at a step; these can: {aimable}")
 
 
-def expand_names(names: Sequence[str], pipeline: PipelineSpec) -> list[str]:
-    """Replace `crash-points` by its faults, and leave out `none` and repetitions."""
-    faults: list[str] = []
-    for name in names:
-        if name == CRASH_POINTS:
-            faults += crash_point_names(pipeline)
-        elif name != "none":
-            faults.append(name)
-    return list(dict.fromkeys(faults))
-
-
-def crash_point_names(pipeline: PipelineSpec) -> list[str]:
-    """The faults of `crash-points`: kills in the order of the loop, then pauses."""
-    steps = list(dict.fromkeys(step for stage in pipeline.stages for step in stage.steps))
-    kills = [f"kill-worker@{step}" for step in steps]
-    with_input = {*STEPS_WITH_INPUT, *(step for stage in pipeline.stages for step in stage.zombie_steps)}
-    return kills + [f"pause-worker@{step}" for step in steps if step in with_input]
-
-
 def aim(text: str, faults: "Mapping[str, Nemesis]") -> "Nemesis":
     """The fault that `text` names, aimed at the step, state or role after `@`."""
     name, _, step = text.partition("@")
     return replace(faults[name], at=step) if step else faults[name]
-
-
-def requested_name(planned_fault: Mapping[str, object], requested: Sequence[str]) -> str:
-    """The name in `requested` from which a planned fault was drawn."""
-    fault, step = str(planned_fault.get("fault")), planned_fault.get("step", planned_fault.get("state"))
-    stage = planned_fault.get("stage", str(planned_fault.get("target")).partition(":")[2].partition("/")[0])
-    api, error = planned_fault.get("api"), planned_fault.get("error")
-    candidates = (
-        f"{fault}@{planned_fault.get('role')}",
-        f"{fault}@{stage}:{step}",
-        f"{fault}@{step}",
-        f"{fault}@{api}:{error}",
-        f"{fault}@{api}",
-    )
-    return next((name for name in candidates if name in requested), fault)

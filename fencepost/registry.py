@@ -61,6 +61,7 @@ def known_names() -> KnownNames:
     """All names that the values of options may contain."""
     from fencepost.aims import require_known_name
     from harness.cluster.kinds.registry import require_options
+    from harness.protocol.rule_options import rules_of
 
     return KnownNames(
         workloads=workloads(),
@@ -68,4 +69,5 @@ def known_names() -> KnownNames:
         require_cluster=require_options,
         defects=defects(),
         kafka=kafka_versions(),
+        read_rules=rules_of,
     )

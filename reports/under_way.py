@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.model.vocabulary import Outcome
+from harness.record.table_reader import RunTables
 from harness.results.verdict import FaultReport
 from harness.results.wording import milliseconds, number
-from reports.run_tables import RunTables
 
 WORK = ("txn", "send", "commit-offsets")
 """The kinds of operations that do the work of a stage."""

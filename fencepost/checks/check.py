@@ -22,10 +22,10 @@ from harness.common.errors import (
     UnreadableInput,
     value_or_error,
 )
+from harness.common.progress import Progress
 from harness.history_files.url import Url
 from harness.record.run_tables import is_running
 from harness.results.verdict import Validity, Verdict
-from harness.runner.progress import Progress
 
 CHUNK_BYTES = 48 * 1024 * 1024
 """Maximum Parquet size of a chunk, about five million rows. One job checks a chunk. Memory holds one chunk."""

@@ -20,13 +20,13 @@ from harness.record.naming import split_partition
 from harness.record.parquet_reader import has_tables, read_parquet
 from harness.record.run_tables import PLAN
 from harness.record.schema import HISTORY, LOG
+from harness.record.table_reader import RunTables
+from harness.record.timeline.markers import batches_of
 from harness.results.example import Record
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import CALLER, AnomalyFindings, CheckResult, Verdict
 from harness.settings.run_file import StoredPlan
-from reports.run_tables import RunTables
-from reports.timeline.markers import batches_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,10 +53,12 @@ def open_evidence(history: str, folder: Path) -> Evidence:
     metadata = folder / "metadata.json"
     run_metadata = RunMetadata.load(metadata) if metadata.exists() else None
     if not has_tables(folder) and not (folder / "verdict.json").exists():
-        from harness.runner.tabulate import tabulate  # local, because it loads a client library
+        from harness.witness.tabulate import tabulate  # local, because it loads a client library
 
         try:
-            tabulate(folder, plan)  # the run was killed before it made the tables
+            tabulate(
+                folder, int(number), plan.pipeline, plan.promises
+            )  # the run was killed before it made the tables
         except (
             TypeError,
             ValueError,

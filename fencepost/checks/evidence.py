@@ -9,13 +9,12 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from checkers.recovery.lag import measure_lag
+from checkers.recovery.measure import Recovery, measure_recovery
 from fencepost.checks.bounds import require_bounded_table
-from fencepost.checks.recovery import Recovery, measure_recovery
-from harness.clients.requests_sent import APIS
 from harness.common.errors import UnreadableInput
 from harness.model.promises import NO_WITNESS
 from harness.model.vocabulary import Premise
-from harness.protocol.errors import error_codes
 from harness.record.client_history import file_crc
 from harness.record.columns import null
 from harness.record.parquet_reader import iterate_parquet, read_parquet
@@ -23,6 +22,7 @@ from harness.record.partitions import PartitionIds
 from harness.record.protocol_journal import JOURNAL, read_journal
 from harness.record.run_tables import PLAN
 from harness.record.schema import HISTORY, LOG, find_mismatch
+from harness.record.table_reader import RunTables
 from harness.results.lag import Lag
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata
@@ -110,16 +110,9 @@ class Evidence:
     def api_errors(self) -> Mapping[str, Mapping[str, int]]:
         """By API and error, how many responses with it clients got through the protocol proxy. Raises `OSError`.
 
-        It is empty if the journal has changed. A name that Kafka does not have is not counted.
+        It is empty if the journal has changed.
         """
-        if self.journal_change:
-            return {}
-        errors = read_journal(self.folder / JOURNAL).api_errors
-        return {
-            api: known
-            for api, counts in errors.items()
-            if api in APIS and (known := {name: n for name, n in counts.items() if name in error_codes()})
-        }
+        return {} if self.journal_change else read_journal(self.folder / JOURNAL).api_errors
 
     @cached_property
     def journal_change(self) -> str:
@@ -135,15 +128,13 @@ class Evidence:
     @cached_property
     def lag(self) -> Lag:
         """The lag of the groups: which log entries follow their committed offsets."""
-        from reports.lag import measure_lag
-        from reports.run_tables import RunTables
-
         return measure_lag(RunTables(self.folder))
 
     @cached_property
     def recovery(self) -> Recovery:
         """How the pipeline recovered from the faults."""
-        return measure_recovery(self.folder, self.plan, self.run_metadata)
+        plan = self.plan
+        return measure_recovery(self.folder, plan.pipeline, plan.promises, plan.run, self.run_metadata)
 
     @property
     def size_bytes(self) -> int:

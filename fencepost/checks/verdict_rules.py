@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fencepost.aims import expand_names, has_weights, requested_name
+from checkers.recovery.measure import Recovery, stalled
 from fencepost.checks.evidence import KILLED, Evidence
-from fencepost.checks.recovery import Recovery, stalled
 from harness.history_files.url import Url
+from harness.model.fault_names import expand_names, has_weights, requested_name
 from harness.model.pipeline import PipelineSpec
 from harness.model.vocabulary import Guarantee
 from harness.record.protocol_journal import JOURNAL

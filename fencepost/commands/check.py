@@ -9,14 +9,15 @@ from typing import Any
 
 import click
 
-from fencepost import registry
+from checkers.catalogue import catalogue
 from fencepost.checks.run_folders import NamedHistory, find_histories
-from fencepost.commands import options as cli_options
+from fencepost.commands import flags as command_flags
 from fencepost.commands import output
 from fencepost.runs.progress import progress_for
 from harness.common.errors import ExitStatus, UsageError
 from harness.common.names import check_name
 from harness.results.verdict import Verdict, worst_status
+from harness.settings.options import Options
 
 
 @click.command("check", short_help="Check stored runs and external histories.")
@@ -25,8 +26,8 @@ from harness.results.verdict import Verdict, worst_status
 @click.option("--update", is_flag=True, help="write verdict.json and the report of stored runs again")
 @click.option("--blind", is_flag=True, help="check stored runs without the journals of their workers")
 @click.option("--out", metavar="FILE", help="write the report of one external history as a page, too")
-@cli_options.option_flags("master", "spark-conf")
-@cli_options.json_flag
+@command_flags.option_flags("master", "spark-conf")
+@command_flags.json_flag
 def command(
     histories: tuple[str, ...],
     allow: str,
@@ -54,10 +55,12 @@ def command(
       fencepost check store more/*.jsonl.gz --json
       fencepost check s3a://bucket/night --master spark://host:7077
     """
-    options = cli_options.options_from(flags, sets=(), config=None)
+    options = Options()
+    for values in command_flags.flag_values(flags):
+        options = options.updated(values)
     allowed = frozenset(name.strip() for name in allow.split(",") if name.strip())
     for name in sorted(allowed):
-        check_name("anomaly", name, registry.anomalies())
+        check_name("anomaly", name, [anomaly.name for anomaly in catalogue()])
     if blind and update:
         raise UsageError(
             "--update needs all evidence, and --blind ignores the journals: leave out one of the two"

@@ -5,6 +5,7 @@ import sys
 import click
 
 from fencepost import registry
+from fencepost.commands import flags as command_flags
 from fencepost.commands import options as cli_options
 from fencepost.commands import output
 from harness.cluster.kinds.registry import CLUSTERS
@@ -20,7 +21,7 @@ CLUSTER_KEYS = ("cluster", "bootstrap", "client-config", "prefix")
 
 @click.command("clean")
 @click.argument("tags", metavar="[TAG]...", nargs=-1)
-@cli_options.option_flags("cluster")
+@command_flags.option_flags("cluster")
 @click.option(
     "--set",
     "sets",

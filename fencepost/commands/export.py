@@ -13,8 +13,8 @@ from harness.results.verdict import Verdict
 from harness.results.wording import plural, printable, size
 
 if TYPE_CHECKING:
+    from harness.record.table_reader import RunTables
     from reports.export.run_trace import TraceSummary
-    from reports.run_tables import RunTables
 
 FORMATS = ("perfetto",)
 DEFAULT_FILE = "trace.json.gz"
@@ -48,7 +48,7 @@ def command(store: str, format_: str, out: str | None) -> ExitStatus:
     folder = find_run(store)
 
     from fencepost.checks.evidence import require_tables, wall_ms_at_zero
-    from reports.run_tables import RunTables
+    from harness.record.table_reader import RunTables
 
     zero_ms = wall_ms_at_zero(folder)
     require_tables(folder)

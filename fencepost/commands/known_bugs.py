@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from fencepost.commands import options as cli_options
+from fencepost.commands import flags as command_flags
 from fencepost.known_bugs.known_bug import SEED, BugCounts, BugRuns, KnownBug, load, measure, names
 from fencepost.sharing.process import shared_spark
 from harness.common.errors import ExitStatus
@@ -23,7 +23,7 @@ from harness.common.errors import ExitStatus
     default=SEED,
     help="the seed of the first run; each repetition has the next one  [default: 1]",
 )
-@cli_options.option_flags("store")
+@command_flags.option_flags("store")
 def command(name: str | None, times: int, kafka: str | None, seed: int, store: str | None) -> ExitStatus:
     """List the known bugs. With NAME, run a bug and its control, and compare both verdicts with the expected ones.
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from fencepost.checks.run_folders import NamedHistory
 from harness.common.documents import json_text
 from harness.common.errors import EnvironmentFailure, FencepostError, UsageError
+from harness.common.progress import Progress
 from harness.results.verdict import Verdict
-from harness.runner.progress import Progress
 
 
 def print_run(verdict: Verdict, folder: Path, command: str, *, as_json: bool) -> None:

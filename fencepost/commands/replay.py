@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from fencepost.checks.run_folders import find_run
+from fencepost.commands import flags as command_flags
 from fencepost.commands import options as cli_options
 from fencepost.commands import output
 from fencepost.runs.progress import progress_for
@@ -26,7 +27,7 @@ SETTABLE = frozenset({"mirror", "broker", "spark-conf", "bootstrap", "client-con
 
 @click.command("replay", short_help="Run a stored run again, on a new cluster.")
 @click.argument("store", metavar="STORE")
-@cli_options.option_flags("master", "spark-conf")
+@command_flags.option_flags("master", "spark-conf")
 @click.option(
     "--store",
     "new_store",
@@ -45,7 +46,7 @@ SETTABLE = frozenset({"mirror", "broker", "spark-conf", "bootstrap", "client-con
     is_flag=True,
     help="run the pipeline without its defect, as a control of a run with --defect",
 )
-@cli_options.json_flag
+@command_flags.json_flag
 def command(
     store: str,
     new_store: str | None,
@@ -70,7 +71,7 @@ def command(
     folder = find_run(store)
     plan = StoredPlan.load(folder / PLAN)
     options = _with_own_pipeline(plan.options, folder)
-    for values in [*map(_parse_assignment, sets), *cli_options.flag_values(flags)]:
+    for values in [*map(_parse_assignment, sets), *command_flags.flag_values(flags)]:
         options = options.updated(values)
     if new_store is not None:
         options = options.updated({"store": new_store})

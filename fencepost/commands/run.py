@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from fencepost.command_line import command_line
+from fencepost.commands import flags as command_flags
 from fencepost.commands import options as cli_options
 from fencepost.commands import output
 from fencepost.runs.progress import progress_for
@@ -14,19 +15,19 @@ from harness.common.errors import ExitStatus
 from harness.settings.options import FIELDS
 
 OTHER_OPTIONS = "\b\nOptions without a flag; set them with --set KEY=VALUE:\n" + "\n".join(
-    f"  {key:<17} {field.metadata['help']}{cli_options.default_of(key)}"
+    f"  {key:<17} {field.metadata['help']}{command_flags.default_of(key)}"
     for key, field in FIELDS.items()
     if not field.metadata["flag"]
 )
 
 
 @click.command("run", short_help="Run a pipeline under faults, and check it.", epilog=OTHER_OPTIONS)
-@cli_options.option_flags(*cli_options.run_keys())
+@command_flags.option_flags(*command_flags.run_keys())
 @click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="any option of run.toml; broker.NAME=VALUE"
 )
 @click.option("--config", metavar="FILE", help="start from this run.toml; the command line overrides it")
-@cli_options.json_flag
+@command_flags.json_flag
 def command(sets: tuple[str, ...], config: str | None, as_json: bool, **flags: Any) -> ExitStatus:
     """Run a pipeline on a cluster, inject faults, and check whether the result is correct.
 

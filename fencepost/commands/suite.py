@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fencepost.commands import flags as command_flags
 from fencepost.commands import options as cli_options
 from fencepost.commands import output
 from harness.common.errors import ExitStatus, UsageError
@@ -40,7 +41,7 @@ SPARK = ("master", "spark-conf")
     metavar="TIME",
     help="start only runs that can end within this time (90m, 2h); start with those that ran longest ago",
 )
-@cli_options.option_flags("seed", "store", "master", "spark-conf")
+@command_flags.option_flags("seed", "store", "master", "spark-conf")
 @click.option(
     "--set",
     "sets",
@@ -175,7 +176,7 @@ def _run(
 def _spark(stored: Mapping[str, Any], flags: Mapping[str, Any]) -> Options:
     """Options with `master` and `spark-conf` of the suite. The command line overrides them."""
     options = Options().updated(stored)
-    for values in cli_options.flag_values({key: flags[key.replace("-", "_")] for key in SPARK}):
+    for values in command_flags.flag_values({key: flags[key.replace("-", "_")] for key in SPARK}):
         options = options.updated(values)
     if options.missing_secrets:
         raise UsageError(

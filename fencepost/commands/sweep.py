@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from fencepost.commands import flags as command_flags
 from fencepost.commands import options as cli_options
 from fencepost.commands import output
 from harness.common.errors import ExitStatus, UsageError
@@ -23,7 +24,7 @@ OWN = frozenset({"workload", "nemesis", "defect", "time-limit"})
     metavar="SECONDS",
     help="duration of each run  [default: as long as its fault needs, 12 to 20]",
 )
-@cli_options.option_flags("client", "seed", "store")
+@command_flags.option_flags("client", "seed", "store")
 @click.option(
     "--set",
     "sets",

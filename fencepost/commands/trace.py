@@ -57,7 +57,7 @@ def command(
     folder = find_run(store)
 
     from fencepost.checks.evidence import require_tables, wall_ms_at_zero
-    from reports.run_tables import RunTables
+    from harness.record.table_reader import RunTables
     from reports.trace import subjects
     from reports.trace.step import step_lines
 

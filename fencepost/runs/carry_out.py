@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fencepost import registry
-from fencepost.aims import is_drawn
 from fencepost.runs.planning import (
     draw_schedule,
     pipeline_spec,
@@ -29,10 +28,12 @@ from harness.cluster import Cluster, ClusterSpec
 from harness.cluster.kinds.kind import ClusterParts
 from harness.cluster.kinds.registry import CLUSTERS, kafka_version_of, with_broker_count
 from harness.common.errors import FencepostError
+from harness.common.progress import Progress
 from harness.common.secrets import redact_text
 from harness.databases.backlog import DatabaseBacklog
 from harness.databases.interface import DatabaseParts, Service
 from harness.databases.registry import DATABASES
+from harness.model.fault_names import is_drawn
 from harness.model.promises import HISTORY_FILE
 from harness.processes.spawn import Supervisor
 from harness.record import run_tables as store
@@ -47,16 +48,15 @@ from harness.runner.end_markers import OffsetEndMarkers, SentinelEndMarkers
 from harness.runner.final_state import FinalState
 from harness.runner.interrupt import Interrupt, InterruptPhase
 from harness.runner.processes import HARNESS_ENDPOINT, RunClock
-from harness.runner.progress import Progress
 from harness.runner.run import EarlyStart, RunPlan, RunResources, perform
 from harness.runner.run_log import RunLog
 from harness.runner.schedule import Schedule
 from harness.runner.stage_progress import ProgressCommands
-from harness.runner.tabulate import PartitionEnds, count_rows, tabulate, unexpected_errors
 from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan
 from harness.witness import FETCHED_FOLDER
+from harness.witness.tabulate import PartitionEnds, count_rows, tabulate, unexpected_errors
 from workloads.custom.pipeline import CustomPipeline
 from workloads.model.workload import Workload
 
@@ -320,7 +320,9 @@ def _tabulate(folder: Path, plan: StoredPlan, run_log: RunLog, final_state: Fina
     with run_log.phase("tables"):
         tabulate(
             folder,
-            plan,
+            int(plan.run["id"]),
+            plan.pipeline,
+            plan.promises,
             PartitionEnds(final_state.leaders, final_state.high_watermarks, final_state.compacted),
         )
         run_log.rows, run_log.compacted = count_rows(folder), final_state.compacted

@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from harness.runner.progress import ProgressSnapshot
+from harness.common.progress import ProgressSnapshot
 
 
 class LiveProgress:

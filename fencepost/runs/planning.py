@@ -14,7 +14,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from fencepost import registry
-from fencepost.aims import aim, has_weights, is_drawn, weights_of
+from fencepost.aims import aim, weights_of
 from fencepost.runs.programs import programs_of
 from fencepost.runs.protocol_rules import (
     decoded_links,
@@ -33,6 +33,7 @@ from harness.common.errors import UsageError
 from harness.databases.registry import DATABASES
 from harness.environment.kafka_versions import kafka_version
 from harness.environment.ports import SIZE
+from harness.model.fault_names import has_weights, is_drawn
 from harness.model.pipeline import PipelineSpec
 from harness.model.promises import (
     FETCH,

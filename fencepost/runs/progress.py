@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TextIO
 
-from harness.runner.progress import Progress, ProgressSnapshot
+from harness.common.progress import Progress, ProgressSnapshot
 
 LINE_EVERY_S = 5.0
 

@@ -6,11 +6,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from fencepost import registry
-from fencepost.aims import CRASH_POINTS, aim, expand_names
+from fencepost.aims import aim
 from fencepost.api import FencepostFailed, Result, run
 from fencepost.runs.planning import draw_schedule, pipeline_spec
 from harness.common.errors import ExitStatus
 from harness.common.names import check_name
+from harness.model.fault_names import CRASH_POINTS, expand_names
 from harness.model.vocabulary import WorkerStep
 from harness.results.verdict import worst_status
 from harness.results.wording import printable

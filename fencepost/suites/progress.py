@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fencepost.runs.progress import LineProgress
+from harness.common.progress import Progress, ProgressSnapshot
 from harness.results.suite import Cell, CellState, Suite
 from harness.results.wording import duration, join_words, printable
-from harness.runner.progress import Progress, ProgressSnapshot
 
 STATUS_EVERY_S = 20.0
 MOST_RUNNING = 8

@@ -113,6 +113,17 @@ def read_rules(file: Path) -> list[dict[str, str | int | float]]:
     return [flat_table(table, f"--rule {file}") for table in rules]
 
 
+def rules_of(text: str) -> tuple[str, ...]:
+    """Return the rules that the option names: itself, or those of a file whose name ends in `.toml`.
+
+    Raises `UsageError` if one is not a rule, or can never act.
+    """
+    tables = read_rules(Path(text)) if text.endswith(".toml") else [parse_rule(text)]
+    for table in tables:
+        rule_of(table)
+    return tuple(map(rule_text, tables)) if text.endswith(".toml") else (text,)
+
+
 def flat_table(table: Mapping[str, Any], where: str) -> dict[str, str | int | float]:
     """Return a table of a file as a flat table. Raises `UsageError`, whose message begins with `where`."""
     flat: dict[str, str | int | float] = {}

@@ -134,8 +134,8 @@ class FaultReport:
     `versions` of Kafka, in turn, and `rule`: the rules of the protocol proxy, by their names in its journal. If the
     topic got partitions: `partitions_before` and `partitions_after`, their numbers as text."""
     halts: bool | None = None
-    """Whether nothing could be committed during the fault. Its duration then adds to the bound of `stalled`. None: a run of
-    an older version does not say. Then it adds, too, so that no stall is found that the fault explains."""
+    """Whether nothing could be committed during the fault. Then its duration adds to the bound of `stalled`. None: an
+    older version stored the run, and it is not known. Then it adds, too, so that the fault cannot cause a warning."""
     liveness: Liveness | None = None
     """How long the fault hurt. It is computed with the verdict. None in metadata.json, and if the fault did not act."""
 

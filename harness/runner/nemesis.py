@@ -15,13 +15,14 @@ from random import Random
 from typing import Any, TypeVar
 
 from harness.cluster import ALL_ABILITIES, Cluster, Need
-from harness.common.errors import UnreadableInput
+from harness.common.errors import UnreadableInput, UsageError
 from harness.common.waiting import wait_for
 from harness.databases.backlog import Backlog, no_backlog
 from harness.databases.interface import Service
 from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.model.pipeline import CONSUMER_OFFSETS, TRANSACTION_STATE, StageSpec, TopicPartition
 from harness.model.vocabulary import STEPS_WITH_INPUT, Premise, WorkerStep
+from harness.protocol.rule_checks import require_api
 from harness.protocol.rules import ProtocolRule
 from harness.runner.processes import Processes
 
@@ -423,11 +424,19 @@ class Nemesis:
         """The value of `--nemesis`: `kill-worker`, or `kill-worker@after-send`."""
         return f"{self.name}@{self.at}" if self.at else self.name
 
+    def require_api_aim(self, at: str) -> None:
+        """Raise `UsageError` if a text after @ names no API of Kafka, or has more parts than the fault takes."""
+        if at.count(":") >= len(self.api_aim):
+            raise UsageError(
+                f"{self.name} can be aimed as {self.name}@{':'.join(self.api_aim).upper()}, not at {at}"
+            )
+        require_api(at.partition(":")[0])
+
     def halts_at(self, details: Mapping[str, str]) -> bool:
         """Return whether nothing can be committed during a fault with these details.
 
-        A fault that is aimed at a state of a transaction keeps the transaction in this state. A fault on several brokers
-        leaves partitions without enough replicas in sync.
+        A fault that is aimed at a state of a transaction keeps the transaction in this state. A fault on several
+        brokers leaves partitions without enough replicas in sync.
         """
         return self.halts or not {"state", "brokers"}.isdisjoint(details)
 

@@ -2,9 +2,9 @@
 
 import time
 
+from harness.common.progress import ProgressSnapshot
 from harness.model.pipeline import PipelineSpec
 from harness.runner.processes import Processes
-from harness.runner.progress import ProgressSnapshot
 from harness.settings.options import Options
 
 BEHIND_S = 20.0

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
+from harness.common.progress import Progress
 from harness.protocol.observed_clients import ObservedClients
 from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import Reason, ReasonCode
@@ -12,7 +13,6 @@ from harness.results.run_metadata import ProgramClient, RunMetadata, RunPhase
 from harness.results.stage_progress import StageProgress
 from harness.results.verdict import FaultReport
 from harness.runner.processes import RunClock
-from harness.runner.progress import Progress
 
 
 @dataclass

@@ -8,13 +8,11 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from harness.common.errors import UsageError
 from harness.common.names import on_one_line, unknown
 from harness.common.secrets import redact_setting, redact_text
-from harness.protocol.rule_options import parse_rule, read_rules, rule_of, rule_text
 
 _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = "a duration, such as 90m or 2h"
@@ -213,20 +211,20 @@ class SettingsTable:
 
 @dataclass(frozen=True)
 class Rules:
-    """Rules for Kafka's messages: a rule as text, or a TOML file with `[[rule]]`. The value is a tuple of texts."""
+    """Rules for Kafka's messages: a rule as text, or a TOML file with `[[rule]]`. The value is a tuple of texts.
+
+    `Options.validated` reads the files and checks the rules, because a stored run is judged without its rules.
+    """
 
     def parse(self, key: str, text: str) -> tuple[str, ...]:
-        if text.endswith(".toml"):
-            return tuple(map(rule_text, read_rules(Path(text))))
-        rule_of(parse_rule(text))
         return (text,)
 
     def accept(self, key: str, value: object) -> tuple[str, ...]:
         if isinstance(value, str):
-            return self.parse(key, value)
+            return (value,)
         if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
             raise refuse(key, "a list of rules, each as a text", value)
-        return tuple(rule for text in value for rule in self.parse(key, text))
+        return tuple(value)
 
 
 def _is_unicode(text: str) -> bool:

@@ -56,6 +56,8 @@ class KnownNames:
     ]  # raises `UsageError` for options that the cluster kind does not have
     defects: Collection[str]
     kafka: Collection[str]
+    read_rules: Callable[[str], tuple[str, ...]]
+    """Returns the rules of a text, or of the file that it names. Raises `UsageError` if one is not a rule."""
 
 
 @dataclass(frozen=True)
@@ -245,7 +247,7 @@ class Options:
         return self.name or self.workload
 
     def validated(self, known: KnownNames) -> "Options":
-        """Return these options if they are consistent. Raises `UsageError`."""
+        """Return these options with the rules of their files, if they are consistent. Raises `UsageError`."""
         for key, column in FIELDS.items():
             value = getattr(self, column.name)
             if value is not None:
@@ -275,12 +277,13 @@ class Options:
                 "partitions (KIP-848): leave one of the two out"
             )
         known.require_cluster(self)
+        rules = tuple(rule for text in self.rule for rule in known.read_rules(text))
         if self.run_name == "latest":
             raise UsageError('a run cannot be named "latest": the link to the newest run has that name')
         for key, tool in (("java", self.java), ("toxiproxy", self.toxiproxy), ("postgres", self.postgres)):
             if tool not in ("auto", "bundled") and not Path(tool).expanduser().exists():
                 raise refuse(key, "auto, bundled, or a path that exists", tool)
-        return self
+        return dataclasses.replace(self, rule=rules)
 
     def updated(self, values: Mapping[str, object]) -> "Options":
         """Return these options with new values, by key. Tables are merged. Raises `UsageError`."""

@@ -14,6 +14,8 @@ from typing import Any
 import pyarrow.compute as pc
 
 from harness.record.protocol_journal import JournaledRequest
+from harness.record.table_reader import RunTables
+from harness.record.timeline.model import Notes, Timeline
 from harness.results.example import Example
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
@@ -25,9 +27,7 @@ from reports.axis.pane import Line, Pane
 from reports.axis.partitions import partition_panes
 from reports.axis.subjects import ShownFinding, subjects
 from reports.known_secrets import known_secrets
-from reports.run_tables import RunTables
-from reports.timeline.model import Notes, Timeline
-from reports.timeline.series import Series, into_buckets
+from reports.series import Series, into_buckets
 
 MOST_POINTS = 1200
 MOST_LOG_LINES = 500

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.record.table_reader import RunTables
 from harness.results.wording import printable
 from reports.axis.lane import Lane, LaneGroup, bars
 from reports.axis.log_lines import TimedLogLine
 from reports.axis.subjects import Subjects
-from reports.run_tables import RunTables
 
 MOST_PARTITIONS = 12
 """At most this many partitions that no finding names have a lane."""

@@ -17,9 +17,9 @@ from typing import BinaryIO, Literal
 import orjson
 
 from harness.common.secrets import redact_text
+from harness.record.table_reader import RunTables
 from harness.results.wording import printable
 from reports.known_secrets import known_secrets, without_secrets
-from reports.run_tables import RunTables
 
 Level = Literal["error", "warning"]
 MOST_BYTES = 32 << 20

@@ -4,10 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from harness.results.wording import printable
-from reports.axis.pane import Line, Pane
-from reports.run_tables import RunTables
-from reports.timeline.partitions import (
+from harness.record.table_reader import RunTables
+from harness.record.timeline.partitions import (
     NO_TIMES,
     OFFSETS_TOPIC,
     SECOND_NS,
@@ -18,6 +16,8 @@ from reports.timeline.partitions import (
     group_positions,
     partition_logs,
 )
+from harness.results.wording import printable
+from reports.axis.pane import Line, Pane
 
 MOST_GROUPS = 6
 STYLES = ("ok", "records", "fail", "band", "info", "abort")

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.record.protocol_journal import JournaledRequest
+from harness.record.table_reader import Row, RunTables
+from harness.record.timeline.model import Ending, Timeline
 from harness.results.wording import join_words, plural, printable
 from reports.axis.lane import MOST_BARS, MOST_LANES, AxisBar, Lane, LaneGroup, bars, milliseconds
 from reports.axis.subjects import Subjects
-from reports.run_tables import Row, RunTables
-from reports.timeline.model import Ending, Timeline
 
 NOT_KNOWN = "not known"
 OWNS = "owns partitions"

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from harness.record.table_reader import RunTables
 from harness.results.example import Example, Operation
 from harness.results.verdict import MOST_S
 from harness.results.wording import integer
-from reports.run_tables import RunTables
 
 Span = tuple[float, float]
 """The begin and the end of something, in seconds since the start of the run."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from harness.record.protocol_journal import JournaledRequest
+from harness.record.timeline.by_logs import UNNAMED
+from harness.record.timeline.model import Ending
 from harness.results.verdict import FaultReport
 from harness.results.wording import milliseconds, number, plural, printable
 from reports.charts.svg import Drawing, ticks, time_axis
-from reports.timeline.by_logs import UNNAMED
-from reports.timeline.model import Ending
-from reports.timeline.series import Series
+from reports.series import Series
 
 PANEL, STRIP, GAP, LANE = 96, 26, 34, 18
 MOST_STAGES = 12

@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.record.table_reader import RunTables
+from harness.record.timeline.load import load
+from harness.record.timeline.model import Ending, Timeline
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import FaultReport
-from reports.run_tables import RunTables
-from reports.timeline.load import load
-from reports.timeline.model import Ending, Timeline
 
 LOAD_PHASE = "faults"
 """The phase of a run during which inputs arrive."""

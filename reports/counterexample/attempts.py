@@ -6,10 +6,10 @@ from typing import Any
 
 from harness.model.vocabulary import Outcome
 from harness.record.protocol_journal import JournaledRequest
+from harness.record.table_reader import Row
 from harness.results.example import Example, Operation, PassingCommit
 from harness.results.wording import integer, printable
 from reports.counterexample.evidence import OFFSETS, FindingEvidence, Position
-from reports.run_tables import Row
 
 MOST_ATTEMPTS = 4
 TICK_NS = 2_000_000

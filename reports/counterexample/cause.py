@@ -10,12 +10,12 @@ from math import inf
 
 from harness.model.vocabulary import Outcome
 from harness.record.protocol_journal import JournaledRequest
+from harness.record.table_reader import Row
 from harness.results.example import Example
 from harness.results.verdict import FaultReport
 from harness.results.wording import join_words, printable, seconds
 from reports.counterexample.attempts import TICK_NS, Attempt, changed_requests, is_process
 from reports.counterexample.evidence import FindingEvidence
-from reports.run_tables import Row
 
 
 @dataclass(frozen=True)

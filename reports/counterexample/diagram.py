@@ -7,13 +7,13 @@ from functools import cached_property
 
 from harness.model.vocabulary import Outcome
 from harness.record.protocol_journal import JournaledRequest, ProtocolJournal
+from harness.record.table_reader import Row, spans
 from harness.results.example import Example, PassingCommit
 from harness.results.verdict import FaultReport
 from harness.results.wording import error_code, printable
 from reports.counterexample.attempts import TICK_NS, Attempt, changed_requests, is_process
 from reports.counterexample.cause import FoundCause, faults_of_processes
 from reports.counterexample.evidence import OFFSETS, FindingEvidence, Position
-from reports.run_tables import Row, spans
 
 MOST_MESSAGES = 36
 MARGIN_NS = 1_000_000_000

@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 
 from harness.common.errors import UnreadableInput
 from harness.record.protocol_journal import ProtocolJournal
+from harness.record.table_reader import Row, RunTables
+from harness.record.timeline.by_logs import stored_states
+from harness.record.timeline.markers import batches_of
+from harness.record.timeline.model import Timeline
 from harness.results.example import Example, Part
 from harness.results.verdict import FaultReport
 from harness.results.wording import integer
-from reports.run_tables import Row, RunTables
-from reports.timeline.by_logs import stored_states
-from reports.timeline.markers import batches_of
-from reports.timeline.model import Timeline
 
 Position = tuple[int, int]
 """Partition number in the run, and offset."""

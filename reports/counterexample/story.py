@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.record.protocol_journal import ProtocolJournal
+from harness.record.table_reader import RunTables
+from harness.record.timeline.model import Timeline
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, FaultReport
 from reports.counterexample.attempts import Attempt, attempts_of
 from reports.counterexample.cause import FoundCause, find_cause
 from reports.counterexample.diagram import Diagram, draw_diagram
 from reports.counterexample.evidence import FindingEvidence
-from reports.run_tables import RunTables
-from reports.timeline.model import Timeline
 
 MOST_STORIES = 3
 MOST_EXAMPLES = 10

@@ -9,13 +9,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.model.vocabulary import WARM_UP
+from harness.record.table_reader import RunTables
+from harness.record.timeline.markers import deciding_markers
+from harness.record.timeline.partitions import (
+    OFFSETS_TOPIC,
+    SECOND_NS,
+    group_positions,
+    lag_at,
+    partition_logs,
+)
 from harness.results.wording import plural
 from reports.export.record_paths import Position
 from reports.export.sampling import Drawn, Intervals, Sampler
 from reports.export.tracks import Mark, Slice, Tracks, microseconds, text
-from reports.run_tables import RunTables
-from reports.timeline.markers import deciding_markers
-from reports.timeline.partitions import OFFSETS_TOPIC, SECOND_NS, group_positions, lag_at, partition_logs
 
 PARTITIONS, REQUESTS = "partitions", "requests that a rule changed"
 MOST_BATCHES = 140_000

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.model.vocabulary import WARM_UP, Outcome
+from harness.record.table_reader import Row, RunTables
+from harness.record.timeline.by_logs import written_ms
+from harness.record.timeline.model import Ending, Timeline
 from harness.results.verdict import FaultReport
 from reports.export.sampling import Drawn, Intervals, Sampler, sample
 from reports.export.tracks import Slice, Tracks, microseconds
-from reports.run_tables import Row, RunTables
-from reports.timeline.by_logs import written_ms
-from reports.timeline.model import Ending, Timeline
 
 PROCESSES, IDS, READERS = "processes", "transactional ids", "readers"
 MOST_OPERATIONS = MOST_TRANSACTIONS = 100_000

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.record.table_reader import RunTables
 from harness.results.example import Example
 from harness.results.wording import integer
-from reports.run_tables import RunTables
 
 BY_IMPORTANCE = (2, 3, 4, 0, 1)
 """Indexes in `RecordPath.keys`: an operation is the first to leave out if the times of a path contradict each other."""

@@ -7,6 +7,9 @@ from itertools import pairwise
 from typing import IO
 
 from harness.common.errors import UnreadableInput
+from harness.record.table_reader import RunTables
+from harness.record.timeline.load import load
+from harness.record.timeline.model import Notes, Timeline
 from harness.results.example import Example
 from harness.results.verdict import FaultReport, Verdict
 from harness.results.wording import number
@@ -15,10 +18,7 @@ from reports.export.record_paths import BY_IMPORTANCE, Position, RecordPaths, po
 from reports.export.sampling import Drawn, Intervals
 from reports.export.trace_file import TraceFile
 from reports.export.tracks import Slice, Tracks, microseconds, text
-from reports.run_tables import RunTables
-from reports.timeline.load import load
-from reports.timeline.model import Notes, Timeline
-from reports.timeline.series import series
+from reports.series import series
 from reports.under_way import nanoseconds
 
 FINDINGS, FAULTS, PHASES = "findings", "faults", "phases of the run"

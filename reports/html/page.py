@@ -24,6 +24,8 @@ from markupsafe import Markup
 from harness.common.errors import UnreadableInput
 from harness.common.secrets import redact_text
 from harness.record.protocol_journal import JOURNAL, ProtocolJournal
+from harness.record.table_reader import MOST_CHANGED_REQUESTS, RunTables
+from harness.record.timeline.load import load
 from harness.results import requests
 from harness.results import wording as words
 from harness.results.example import Example, Operation
@@ -39,11 +41,9 @@ from reports.html.stories import ReportStory, report_stories
 from reports.html.template import WIDTHS, Drawings, policy, template
 from reports.junit import junit
 from reports.liveness_text import describe_recovery, recovery_details
-from reports.run_tables import MOST_CHANGED_REQUESTS, RunTables
+from reports.series import Series, by_second, into_buckets
 from reports.settings import flatten, setting_text
 from reports.summary import causes_first, describe_invalid
-from reports.timeline.load import load
-from reports.timeline.series import Series, by_second, into_buckets
 from reports.trace.commands import folder_argument
 
 MORE_LOGS = "run it on a local cluster, where all logs can be read"

@@ -8,6 +8,8 @@ from markupsafe import Markup
 
 from harness.common.errors import UnreadableInput
 from harness.record.protocol_journal import ProtocolJournal
+from harness.record.table_reader import RunTables
+from harness.record.timeline.model import Timeline
 from harness.results.verdict import AnomalyFindings, FaultReport
 from harness.results.wording import join_words, number, printable
 from reports.axis.log_lines import program_lines
@@ -17,8 +19,6 @@ from reports.counterexample.story import MOST_EXAMPLES, Story, StoryFinding, tel
 from reports.findings_text import example_sentences
 from reports.html.findings import ident_of
 from reports.html.template import WIDTHS
-from reports.run_tables import RunTables
-from reports.timeline.model import Timeline
 
 MOST_LINES = 12
 """A story shows at most this many lines of the programs' logs."""

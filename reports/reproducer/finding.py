@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from harness.common.errors import UnreadableInput
+from harness.record.table_reader import RunTables
+from harness.record.timeline.load import load
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, Verdict
 from harness.results.wording import integer
@@ -13,9 +15,7 @@ from reports.counterexample.attempts import Attempt
 from reports.counterexample.diagram import Diagram
 from reports.counterexample.story import tell
 from reports.findings_text import example_sentences
-from reports.run_tables import RunTables
 from reports.summary import causes_first
-from reports.timeline.load import load
 
 
 @dataclass(frozen=True)

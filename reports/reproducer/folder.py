@@ -11,6 +11,7 @@ from harness.common.documents import parse_toml, read_toml
 from harness.common.errors import UnreadableInput, UsageError
 from harness.common.secrets import REDACTED
 from harness.record.run_tables import PLAN
+from harness.record.table_reader import RunTables
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict
 from harness.results.wording import printable
@@ -23,7 +24,6 @@ from reports.reproducer.log_excerpts import broker_lines, cleaned, cleaned_print
 from reports.reproducer.plan import cleaned_plan
 from reports.reproducer.program_files import ProgramFiles, program_files
 from reports.reproducer.readme import ReadmeParts, readme
-from reports.run_tables import RunTables
 from reports.trace.commands import TraceSubject, trace_subjects
 from reports.trace.step import TraceStep, step_lines
 

@@ -9,9 +9,9 @@ from getpass import getuser
 from pathlib import Path
 from typing import Any
 
+from harness.record.table_reader import RunTables
 from reports.known_secrets import known_secrets, read_properties
 from reports.reproducer.cleaning import PATH, Cleaning
-from reports.run_tables import RunTables
 
 PATH_OPTIONS = ("store", "client-config", "java", "toxiproxy", "postgres", "pipeline", "schedule")
 PLAIN_USERS = frozenset(

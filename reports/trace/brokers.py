@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from reports.run_tables import Row, RunTables
-from reports.timeline.by_logs import stored_states
+from harness.record.table_reader import Row, RunTables
+from harness.record.timeline.by_logs import stored_states
 from reports.trace.step import TraceStep
 
 CLOCK_NS = 2_000_000

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from harness.common.errors import UsageError
 from harness.model.vocabulary import Outcome
+from harness.record.table_reader import Row, RunTables, span
+from harness.record.timeline.markers import batches_of
 from harness.results.wording import plural
-from reports.run_tables import Row, RunTables, span
-from reports.timeline.markers import batches_of
 from reports.trace.brokers import coordinators, marker_of, stored_offset
 from reports.trace.interval import faults_on, record_at
 from reports.trace.protocol import requests_of

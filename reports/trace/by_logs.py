@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from harness.common.errors import UsageError
 from harness.model.vocabulary import WARM_UP
-from reports.run_tables import Row, RunTables
-from reports.timeline.markers import batches_of
+from harness.record.table_reader import Row, RunTables
+from harness.record.timeline.markers import batches_of
 from reports.trace.brokers import coordinators, marker_of, stored_offset
 from reports.trace.interval import fault_at, faults_on, record_at
 from reports.trace.protocol import changed_requests, requests_of

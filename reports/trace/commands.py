@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.common.errors import UnreadableInput
+from harness.record.table_reader import RunTables, TopicPartition
 from harness.results.example import Example
 from harness.results.wording import integer
-from reports.run_tables import RunTables, TopicPartition
 from reports.trace import subjects
 from reports.trace.step import TraceStep
 

@@ -2,8 +2,8 @@
 
 import pyarrow.compute as pc
 
+from harness.record.table_reader import Row, RunTables
 from harness.results.verdict import FaultReport
-from reports.run_tables import Row, RunTables
 from reports.trace.by_journals import operations
 from reports.trace.interval import fault_at, faults_on
 from reports.trace.protocol import changed_requests

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from harness.common.errors import UnreadableInput, UsageError
+from harness.record.table_reader import Row, RunTables
 from harness.results.verdict import FaultReport
 from harness.results.wording import plural
-from reports.run_tables import Row, RunTables
 from reports.trace.step import TraceStep
 from reports.under_way import nanoseconds
 

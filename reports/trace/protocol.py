@@ -4,8 +4,8 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from harness.record.protocol_journal import JOURNAL, JournaledRequest, ProtocolJournal
+from harness.record.table_reader import MOST_CHANGED_REQUESTS, RunTables
 from harness.results.wording import plural
-from reports.run_tables import MOST_CHANGED_REQUESTS, RunTables
 from reports.trace.step import TraceStep
 
 KEPT_NS = 50_000_000

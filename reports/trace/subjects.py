@@ -1,6 +1,6 @@
 """Traces of runs of both kinds: from the journals if a stage keeps them, and else from the broker logs alone."""
 
-from reports.run_tables import RunTables
+from harness.record.table_reader import RunTables
 from reports.trace import by_journals, by_logs, faults
 from reports.trace.step import TraceStep
 

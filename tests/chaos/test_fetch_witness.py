@@ -15,8 +15,8 @@ from fencepost.api import Result
 from harness.model.promises import SEGMENTS
 from harness.record.schema import LOG
 from harness.results.run_metadata import RunMetadata
-from harness.runner.tabulate import PartitionEnds, count_rows, tabulate
 from harness.settings.run_file import StoredPlan
+from harness.witness.tabulate import PartitionEnds, count_rows, tabulate
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,8 @@ def by_segments(fetched: Result, runs_folder: Path) -> Path:
         (topic_partition,) = [key for key, tp in names.items() if tp == row["tp"]]
         leaders[topic_partition] = row["broker"]
         marks[topic_partition] = row["high_watermark"]
-    tabulate(folder, plan, PartitionEnds(leaders, marks))  # type: ignore[arg-type]
+    ends = PartitionEnds(leaders, marks)  # type: ignore[arg-type]
+    tabulate(folder, int(plan.run["id"]), plan.pipeline, plan.promises, ends)
     facts = RunMetadata.load(folder / "metadata.json")
     replace(facts, rows=count_rows(folder)).save(folder / "metadata.json")
     return folder

@@ -19,7 +19,7 @@ from tests.planted.plants import PlantedRun
 
 LARGER, PLANTED, WITHOUT_LOGS = range(20), range(100), range(60)
 FOUND_LATER = "stalled"
-"""The one anomaly without a query: `fencepost.checks.recovery` finds it when the verdict is made."""
+"""The one anomaly without a query: `checkers.recovery.measure` finds it when the verdict is made."""
 ANOMALIES = [name for checker in STORE_CHECKERS for name in checker.anomalies if name != FOUND_LATER]
 
 

@@ -15,9 +15,9 @@ from zlib import crc32
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec
 from harness.model.promises import SEGMENTS, Promises
 from harness.results.run_metadata import RunMetadata
-from harness.runner.tabulate import count_rows
 from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan
+from harness.witness.tabulate import count_rows
 from tests.golden.corpus import CORPUS
 from tests.planted.plants import PLANTS, planted_run
 from tests.support.stored_tables import write_store

@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.record.table_reader import RunTables
+from harness.record.timeline.load import load
 from harness.results.verdict import Verdict
 from reports.counterexample.story import tell
-from reports.run_tables import RunTables
 from reports.summary import causes_first
-from reports.timeline.load import load
 
 COMMITS = r"^(\S+) -> coordinator of .*: EndTxn\(commit\)"
 ABORTS = r"^coordinator of .*: (PrepareAbort|failure)"

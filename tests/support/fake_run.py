@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.cluster import Cluster
 from harness.common.errors import StartFailed
+from harness.common.progress import ProgressSnapshot
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicPartition, TopicSpec
 from harness.model.vocabulary import Role, WorkerStep
 from harness.processes.program import CommandLine, Program, ProgramRules
@@ -18,7 +19,6 @@ from harness.processes.specs import ProcessSpec
 from harness.results.stage_progress import StageProgress
 from harness.runner.nemesis import FaultContext
 from harness.runner.processes import Processes, RunClock
-from harness.runner.progress import ProgressSnapshot
 from harness.runner.run_log import RunLog
 from harness.testing.fake_cluster import FakeCluster
 

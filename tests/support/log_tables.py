@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import tomli_w
 
 from harness.record.schema import LOG
-from reports.run_tables import RunTables
+from harness.record.table_reader import RunTables
 from tests.support.synthetic_store import write_table
 
 ZERO_MS = 1_000_000.0

@@ -8,10 +8,10 @@ from harness.cluster import Cluster
 from harness.common.waiting import wait_for
 from harness.model.promises import SEGMENTS
 from harness.model.vocabulary import Isolation
-from harness.runner.tabulate import replicas
 from harness.witness import LogBounds
 from harness.witness.records import read_marker, read_records
 from harness.witness.replicas import Replica, find_replicas
+from harness.witness.tabulate import replicas
 from tests.support.conformance.means import (
     SYNC_TIMEOUT_S,
     TIMEOUT_S,

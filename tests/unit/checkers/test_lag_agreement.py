@@ -7,8 +7,8 @@ from cases import Case, store
 from pyspark.sql import SparkSession
 
 from checkers.checking.stored_runs import check_runs
-from reports.lag import measure_lag
-from reports.run_tables import RunTables
+from checkers.recovery.lag import measure_lag
+from harness.record.table_reader import RunTables
 from tests.support.histories import History
 from tests.support.stored_tables import write_store
 

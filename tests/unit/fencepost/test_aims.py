@@ -6,8 +6,9 @@ from random import Random
 import pytest
 
 from fencepost import registry
-from fencepost.aims import aim, expand_names, requested_name, require_known_fault
+from fencepost.aims import aim, require_known_fault
 from harness.common.errors import UsageError
+from harness.model.fault_names import expand_names, requested_name
 from harness.model.pipeline import PipelineSpec, StageSpec
 from harness.runner.nemesis import PlannedFault
 from harness.settings.options import Options

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fencepost.checks.check_stored_runs import add_fates
-from reports.run_tables import RunTables
+from harness.record.table_reader import RunTables
 from tests.support.findings import findings_of
 from tests.support.histories import History
 from tests.support.stored_tables import write_store

@@ -22,9 +22,9 @@ from harness.model.vocabulary import Premise
 from harness.record.run_tables import is_running, lock_run
 from harness.results.run_metadata import NEW_FIELDS, RunMetadata
 from harness.results.verdict import FaultReport, Validity, Verdict
-from harness.runner.tabulate import count_rows
 from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan
+from harness.witness.tabulate import count_rows
 from tests.support.histories import History
 from tests.support.stored_tables import write_store
 

@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import pytest
 
-from fencepost.aims import expand_names
 from fencepost.command_line import command_line
 from fencepost.registry import known_names
 from fencepost.runs.planning import draw_schedule
 from harness.common.errors import UsageError
+from harness.model.fault_names import expand_names
 from harness.runner.nemesis import PlannedFault, Resource
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options, from_toml, to_toml

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fencepost.runs.live_progress import LiveProgress
 from fencepost.runs.progress import LineProgress, progress_for, status_line
-from harness.runner.progress import ProgressSnapshot
+from harness.common.progress import ProgressSnapshot
 
 SNAPSHOT = ProgressSnapshot(10.0, 50.0, 2000, 190, 5, 1, 2, 21.4, 12, ("kill-broker: broker 2",))
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from checkers.recovery.measure import Recovery, measure_recovery
 from fencepost import registry
 from fencepost.checks.evidence import Evidence
-from fencepost.checks.recovery import measure_recovery
 from fencepost.checks.verdict_rules import decide
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec
 from harness.model.promises import Promises
@@ -58,8 +58,12 @@ def stored(folder: Path) -> Path:
     return folder
 
 
+def recovery_of(folder: Path, used: StoredPlan, metadata: RunMetadata | None) -> Recovery:
+    return measure_recovery(folder, used.pipeline, used.promises, used.run, metadata)
+
+
 def liveness_of(folder: Path, used: StoredPlan, metadata: RunMetadata = METADATA) -> Liveness:
-    (fault,) = measure_recovery(folder, used, metadata).faults
+    (fault,) = recovery_of(folder, used, metadata).faults
     assert fault.liveness is not None
     return fault.liveness
 
@@ -87,10 +91,10 @@ def test_a_rule_counts_from_the_first_message_on_which_it_acted(tmp_path: Path) 
 
 def test_a_fault_that_did_not_act_has_no_liveness(tmp_path: Path) -> None:
     metadata = replace(METADATA, faults=(replace(FAULT, acted=False), FAULT))
-    idle, acted = measure_recovery(stored(tmp_path), plan(), metadata).faults
+    idle, acted = recovery_of(stored(tmp_path), plan(), metadata).faults
     assert (idle.liveness, acted.liveness is None) == (None, False)
     clocks_differ = plan(Promises(one_clock=False))
-    assert measure_recovery(tmp_path, clocks_differ, metadata).faults[0].liveness is None
+    assert recovery_of(tmp_path, clocks_differ, metadata).faults[0].liveness is None
 
 
 @pytest.mark.parametrize(
@@ -126,7 +130,7 @@ def test_without_a_commit_or_with_a_damaged_table_nothing_is_known(tmp_path: Pat
 
 
 def test_a_run_without_metadata_has_no_faults(tmp_path: Path) -> None:
-    assert measure_recovery(tmp_path, plan(), None).faults == ()
+    assert recovery_of(tmp_path, plan(), None).faults == ()
 
 
 def test_a_fault_during_which_nothing_can_be_committed_adds_its_duration_to_the_bound(tmp_path: Path) -> None:

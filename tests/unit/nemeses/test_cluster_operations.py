@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from fencepost.aims import aim, requested_name, require_known_fault
+from fencepost.aims import aim, require_known_fault
 from harness.cluster import PartitionView
 from harness.common.errors import FaultFailed, UsageError, WaitTimeout
 from harness.environment.kafka import versions
+from harness.model.fault_names import requested_name
 from harness.model.pipeline import TopicSpec
 from harness.runner.nemesis import FaultTargets, InjectedFault, PlannedFault, Target, TargetMissing
 from harness.testing.fake_cluster import FakeBroker, FakeCluster, fault_context

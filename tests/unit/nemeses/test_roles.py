@@ -7,9 +7,10 @@ from random import Random
 
 import pytest
 
-from fencepost.aims import aim, requested_name, require_known_fault
+from fencepost.aims import aim, require_known_fault
 from harness.cluster import PartitionView
 from harness.common.errors import FaultFailed, UsageError
+from harness.model.fault_names import requested_name
 from harness.model.pipeline import TopicSpec
 from harness.runner.nemesis import PlannedFault, Resource, Target
 from harness.testing.fake_cluster import FakeBroker, FakeCluster, fault_context

@@ -7,10 +7,11 @@ from random import Random
 
 import pytest
 
-from fencepost.aims import aim, requested_name, require_known_fault
+from fencepost.aims import aim, require_known_fault
 from harness.cluster import Ability
 from harness.cluster.config import lay_out
 from harness.common.errors import FaultFailed, UsageError
+from harness.model.fault_names import requested_name
 from harness.network import Cut, DropOneWay
 from harness.network.links import client_link, links_between, peer_link
 from harness.runner.nemesis import PlannedFault, Resource, Target

@@ -8,10 +8,9 @@ import fencepost
 from harness.common.errors import UsageError
 from harness.protocol.errors import error_codes
 from harness.protocol.rule_checks import possible_errors, require_possible
-from harness.protocol.rule_options import parse_rule, read_rules, rule_of, rule_text
+from harness.protocol.rule_options import parse_rule, read_rules, rule_of, rule_text, rules_of
 from harness.protocol.rules import Action, Release, Selector, When
 from harness.protocol.schemas import Schemas
-from harness.settings.kinds import Rules
 from tests.support.protocol_schemas import small_schemas
 
 FILE = """
@@ -59,7 +58,7 @@ def test_a_file_and_the_command_line_give_the_same_rule(tmp_path: Path, schemas:
     assert second.release == Release((Selector("EndTxn", "response"), Selector("AddOffsetsToTxn")), 0.5)
     for table in read_rules(file):
         assert parse_rule(rule_text(table)) == table
-    assert Rules().accept("rule", str(file)) == tuple(map(rule_text, read_rules(file)))
+    assert rules_of(str(file)) == tuple(map(rule_text, read_rules(file)))
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,15 @@ import pytest
 import tomli_w
 
 from harness.record.log_schema import LOG
+from harness.record.table_reader import RunTables
+from harness.record.timeline.load import load
 from harness.results.example import Example
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
 from reports.axis.axis import TimeAxis, embed, time_axis
 from reports.axis.lane import MOST_LANES, AxisBar, Lane, LaneGroup
 from reports.axis.subjects import ShownFinding, spans
-from reports.run_tables import RunTables
-from reports.timeline.load import load
-from reports.timeline.series import by_second
+from reports.series import by_second
 from tests.support.changed_requests import write_held_requests
 from tests.support.synthetic_store import MS, write_table
 

@@ -10,8 +10,8 @@ import pytest
 import tomli_w
 
 from harness.record.log_schema import LOG
+from harness.record.table_reader import RunTables
 from reports.axis.partitions import greatest, partition_panes
-from reports.run_tables import RunTables
 from tests.support.synthetic_store import write_table
 
 ZERO_MS = 1_795_255_200_000

@@ -11,6 +11,8 @@ import pytest
 from harness.common.secrets import REDACTED
 from harness.protocol.journal import ProxyJournal
 from harness.record.protocol_journal import JOURNAL, ProtocolJournal, RequestRecord, RuleEvent
+from harness.record.table_reader import RunTables
+from harness.record.timeline.load import load
 from harness.results.example import Example
 from harness.results.run_metadata import ProgramClient, RunMetadata
 from harness.results.verdict import AnomalyFindings, FaultReport
@@ -18,8 +20,6 @@ from reports.counterexample import diagram as diagram_module
 from reports.counterexample.diagram import Kind
 from reports.counterexample.story import Story, tell
 from reports.html.stories import report_stories
-from reports.run_tables import RunTables
-from reports.timeline.load import load
 from reports.trace.by_journals import of_id
 from tests.support.changed_requests import ZERO_NS, at, end_txn, write_held_requests
 from tests.support.diagrams import DIAGRAMS, first_missing

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 from fencepost.cli import run_command_line
+from harness.record.table_reader import RunTables
+from harness.record.timeline.load import load
 from harness.results.example import Example
 from harness.results.run_metadata import ProgramClient, RunMetadata, RunPhase
 from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict
@@ -20,8 +22,6 @@ from reports.export import broker_tracks, client_tracks, record_paths, tracks
 from reports.export.run_trace import TraceSummary, write_trace
 from reports.export.sampling import Intervals, Sampler, sample
 from reports.export.tracks import Slice, Tracks
-from reports.run_tables import RunTables
-from reports.timeline.load import load
 from tests.support.changed_requests import write_held_requests
 from tests.support.histories import TRANSACTIONS, WALL_MS, History
 from tests.support.needs import skip_or_fail, trace_processor

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from checkers.recovery.lag import NO_LOGS, measure_lag
+from harness.record.table_reader import RunTables
 from harness.results.lag import MOST_ROWS, EntryCounts, Lag, PartitionLag
 from harness.results.run_metadata import RunMetadata
 from harness.results.stage_progress import StageProgress
-from reports.lag import NO_LOGS, measure_lag
-from reports.run_tables import RunTables
 from tests.support.histories import History
 from tests.support.stored_tables import OFFSETS, Row, write_store
 

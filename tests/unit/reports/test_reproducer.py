@@ -12,6 +12,7 @@ from markupsafe import escape
 
 from checkers.registry import checker_of
 from harness.common.errors import UsageError
+from harness.record.table_reader import RunTables
 from harness.results.example import Example
 from harness.results.verdict import Validity, Verdict
 from reports.html.page import draw
@@ -19,7 +20,6 @@ from reports.reproducer.cleaning import Cleaning
 from reports.reproducer.finding import shown_finding
 from reports.reproducer.folder import require_reproducible, write_reproducer
 from reports.reproducer.log_excerpts import broker_lines
-from reports.run_tables import RunTables
 from reports.trace.by_logs import of_fault, of_record
 from reports.trace.step import step_lines
 from tests.support.histories import WALL_MS

@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from reports.run_tables import RunTables
-from reports.timeline import by_journals
-from reports.timeline.model import Ending
-from reports.timeline.series import MOST_BUCKETS, Series, series
+from harness.record.table_reader import RunTables
+from harness.record.timeline import by_journals
+from harness.record.timeline.model import Ending
+from reports.series import MOST_BUCKETS, Series, series
 from tests.support.synthetic_store import MS, write_table
 
 

@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.record.schema import LOG
+from harness.record.table_reader import RunTables
+from harness.record.timeline import by_logs
+from harness.record.timeline.by_logs import UNNAMED, StageTopics
+from harness.record.timeline.model import BY_LOGS, Ending, Timeline
 from reports.charts.over_time import over_time
-from reports.run_tables import RunTables
-from reports.timeline import by_logs
-from reports.timeline.by_logs import UNNAMED, StageTopics
-from reports.timeline.model import BY_LOGS, Ending, Timeline
-from reports.timeline.series import Series, series
+from reports.series import Series, series
 from tests.support.synthetic_store import write_table
 
 ZERO_MS = 1_000_000.0

@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.model.pipeline import JOB, PipelineSpec, StageSpec, TopicSpec
-from harness.model.vocabulary import WARM_UP
-from harness.results.liveness import Liveness
-from harness.results.run_metadata import RunPhase
-from harness.results.verdict import FaultReport
-from reports.timeline.liveness import (
+from checkers.recovery.liveness import (
     Group,
     RunProgress,
     Window,
@@ -22,7 +17,12 @@ from reports.timeline.liveness import (
     longest_gap_ns,
     read_progress,
 )
-from reports.timeline.partitions import PartitionLog, Positions
+from harness.model.pipeline import JOB, PipelineSpec, StageSpec, TopicSpec
+from harness.model.vocabulary import WARM_UP
+from harness.record.timeline.partitions import PartitionLog, Positions
+from harness.results.liveness import Liveness
+from harness.results.run_metadata import RunPhase
+from harness.results.verdict import FaultReport
 from tests.support.log_tables import (
     IN,
     OFFSETS,

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from checkers.recovery.liveness import Group, RunProgress
+from checkers.recovery.stalls import Stall, stalls
+from harness.record.timeline.partitions import PartitionLog, Positions
 from harness.results.verdict import FaultReport
-from reports.timeline.liveness import Group, RunProgress
-from reports.timeline.partitions import PartitionLog, Positions
-from reports.timeline.stalls import Stall, stalls
 
 SECOND = 1_000_000_000
 FAULT = FaultReport("kill-broker", "broker 2", 20.0, 28.0, True, "proof", "broker 2 was killed", halts=False)

@@ -8,9 +8,9 @@ import pytest
 from harness.common.errors import UnreadableInput, UsageError
 from harness.protocol.journal import ProxyJournal
 from harness.record.protocol_journal import JOURNAL
+from harness.record.table_reader import RunTables, spans
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import FaultReport
-from reports.run_tables import RunTables, spans
 from reports.trace.by_journals import MARGIN_NS, of_id, of_operation, of_record
 from reports.trace.faults import of_fault
 from reports.trace.protocol import requests_of

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from harness.common.errors import UsageError
+from harness.record.table_reader import RunTables
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import FaultReport
-from reports.run_tables import RunTables
 from reports.trace import by_logs
 from reports.trace.by_logs import of_fault, of_id, of_record
 from tests.support.changed_requests import write_held_requests

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.common.errors import UnreadableInput
-from reports.run_tables import RunTables
+from harness.record.table_reader import RunTables
 from reports.under_way import describe_met
 from tests.support.synthetic_store import FAULTS, MS, operation, write_table
 

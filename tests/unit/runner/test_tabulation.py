@@ -14,7 +14,7 @@ from harness.model.vocabulary import Isolation, Outcome
 from harness.record.events import Completed, EndsRead, Invoked, JournalBegan, Polled, ReadEnd
 from harness.record.journal import Journal
 from harness.record.parts import PartWriter, parts_folder
-from harness.runner.tabulate import tabulate
+from harness.witness.tabulate import tabulate
 
 PLAN: Any = SimpleNamespace(
     run={"id": 7},
@@ -62,7 +62,7 @@ def rows(folder: Path, table: str) -> list[dict[str, Any]]:
 def test_the_partitions_of_the_plan_have_the_first_numbers(tmp_path: Path) -> None:
     for name in NAMES:
         journal_of(tmp_path, name)
-    tabulate(tmp_path, PLAN)
+    tabulate(tmp_path, int(PLAN.run["id"]), PLAN.pipeline, PLAN.promises)
     partitions = {row["tp"]: (row["topic"], row["partition"]) for row in rows(tmp_path, "partitions")}
     assert partitions == {0: ("out", 0), 1: ("out", 1), 2: ("in", 0), 3: ("t", 0), 4: ("other", 5)}
     assert {row["tp"] for row in rows(tmp_path, "ends")} == {2}
@@ -75,7 +75,7 @@ def test_the_partitions_of_the_plan_have_the_first_numbers(tmp_path: Path) -> No
 def test_operations_are_numbered_in_the_order_of_the_journals(tmp_path: Path) -> None:
     for name in NAMES:
         journal_of(tmp_path, name)
-    tabulate(tmp_path, PLAN)
+    tabulate(tmp_path, int(PLAN.run["id"]), PLAN.pipeline, PLAN.promises)
     assert [(row["op"], row["name"]) for row in rows(tmp_path, "ops")] == [
         (n, f"{name}:0") for n, name in enumerate(sorted(NAMES))
     ]
@@ -89,5 +89,5 @@ def test_an_error_leaves_no_tables(tmp_path: Path) -> None:
         parts.extend("expected", 1, "no-stage", 0, 5, "endpoint", "out", 7, *[None] * 5, 0)
         parts.finish()
     with pytest.raises(UnreadableInput, match="no-stage"):
-        tabulate(tmp_path, PLAN)
+        tabulate(tmp_path, int(PLAN.run["id"]), PLAN.pipeline, PLAN.promises)
     assert not list((tmp_path / "history").iterdir())

@@ -6,7 +6,7 @@ from harness.model.vocabulary import Outcome
 from harness.record.events import Completed, Invoked, JournalBegan
 from harness.record.journal import Journal
 from harness.results.run_metadata import RunMetadata
-from harness.runner.tabulate import unexpected_errors
+from harness.witness.tabulate import unexpected_errors
 
 
 def test_an_unexpected_error_is_reported_with_its_operation(tmp_path: Path) -> None:

@@ -11,15 +11,14 @@ from pathlib import Path
 import orjson
 import pyarrow.parquet as pq
 
-from harness.model.pipeline import TopicPartition
-from harness.model.promises import FETCH, HISTORY_FILE, INTERNAL_TOPICS
+from harness.model.pipeline import PipelineSpec, TopicPartition
+from harness.model.promises import FETCH, HISTORY_FILE, INTERNAL_TOPICS, Promises
 from harness.record.client_history import write_client_history
 from harness.record.events import Completed, NotAnEvent, parse
 from harness.record.naming import operation_name
 from harness.record.partitions import PartitionIds, write_partitions
 from harness.record.tables import Tabulator
 from harness.results.reasons import Reason, ReasonCode
-from harness.settings.run_file import StoredPlan
 from harness.witness import FETCHED_FOLDER
 from harness.witness.capture import ReplicaSource, capture
 
@@ -33,12 +32,13 @@ class PartitionEnds:
     compacted: Mapping[str, bool] = field(default_factory=dict)  # by topic
 
 
-def tabulate(folder: Path, plan: StoredPlan, ends: PartitionEnds | None = None) -> None:
+def tabulate(
+    folder: Path, run: int, pipeline: PipelineSpec, promises: Promises, ends: PartitionEnds | None = None
+) -> None:
     """Write `history/` from the journals, and `log/` from the segment files if they exist.
 
-    If the plan promises it, also write `history.jsonl`.
+    If the run promises it, also write `history.jsonl`.
     """
-    run, pipeline = int(plan.run["id"]), plan.pipeline
     ends = ends or PartitionEnds({}, {})
     names = PartitionIds(pipeline.partition_counts)
     tables = Tabulator(run, pipeline.stages, names)
@@ -48,7 +48,7 @@ def tabulate(folder: Path, plan: StoredPlan, ends: PartitionEnds | None = None) 
     for topic, partition in sorted(ends.leaders):
         if topic in planned:
             names.id(topic, partition)  # the topic may have got it during the run
-    if sources := replicas(folder, plan.promises.witness):
+    if sources := replicas(folder, promises.witness):
         # A custom pipeline may have created topics itself.
         created = () if pipeline.journaled else {topic for topic, _ in ends.leaders}
         topics = sorted({*planned, *created} - {*INTERNAL_TOPICS})
@@ -56,7 +56,7 @@ def tabulate(folder: Path, plan: StoredPlan, ends: PartitionEnds | None = None) 
         capture(run, sources, names, ends.leaders, tables.op_of, log_folder, topics, high_watermarks)
     known = {*planned, *(table.name for table in pipeline.tables)}
     write_partitions(names, run, folder / "history", ends.compacted, known)
-    if plan.promises.history:
+    if promises.history:
         all_journals = [*journals, *(folder / "journals").glob("nemesis.jsonl")]
         write_client_history(all_journals, pipeline.stages, folder / HISTORY_FILE)
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.model import vocabulary
-from reports.run_tables import RunTables
-from reports.timeline.model import BY_JOURNALS, COMMITS, TRANSACTIONS, Ending, Notes, Timeline
+from harness.record.table_reader import RunTables
+from harness.record.timeline.model import BY_JOURNALS, COMMITS, TRANSACTIONS, Ending, Notes, Timeline
 
 NO_STAGE = "no stage"
 _OPS = (

@@ -1,25 +1,27 @@
 """How the pipeline of a stored run recovered from its faults: measured when the verdict is decided, without Spark."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
+from checkers.recovery.liveness import LOAD, RunProgress, Window, fault_windows, liveness, read_progress
+from checkers.recovery.stalls import Stall, stalls
 from checkers.registry import checker_of
 from harness.common.errors import UnreadableInput
+from harness.model.pipeline import PipelineSpec
+from harness.model.promises import Promises
 from harness.model.vocabulary import Premise
 from harness.record.protocol_journal import ProtocolJournal
+from harness.record.table_reader import RunTables
 from harness.results.example import Example
 from harness.results.liveness import Liveness
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import AnomalyFindings, FaultReport
 from harness.results.wording import printable
-from harness.settings.run_file import StoredPlan
-from reports.run_tables import RunTables
-from reports.timeline.liveness import LOAD, RunProgress, Window, fault_windows, liveness, read_progress
-from reports.timeline.stalls import Stall, stalls
 
 MOST_EXAMPLES = 10
 MOST_DRIFT_MS = 500.0
@@ -35,18 +37,26 @@ class Recovery:
     not_known: Reason | None = None  # why nothing is known
 
 
-def measure_recovery(folder: Path, plan: StoredPlan, run_metadata: RunMetadata | None) -> Recovery:
-    """Measure how long each fault of a run hurt, and find its stalls. Without metadata no fault is known."""
+def measure_recovery(
+    folder: Path,
+    pipeline: PipelineSpec,
+    promises: Promises,
+    run: Mapping[str, Any],
+    run_metadata: RunMetadata | None,
+) -> Recovery:
+    """Measure how long each fault of a run hurt, and find its stalls. Without metadata no fault is known.
+
+    Args:
+        run: the table `[run]` of run.toml
+    """
     if run_metadata is None:
         return Recovery()
     faults = run_metadata.faults
-    why = _clocks_differ(plan, run_metadata)
+    why = _clocks_differ(promises, run, run_metadata)
     if why is None:
         try:
             t = RunTables(folder)
-            progress = read_progress(
-                t, plan.pipeline, run_metadata.phases, plan.run.get("session_timeout_ms")
-            )
+            progress = read_progress(t, pipeline, run_metadata.phases, run.get("session_timeout_ms"))
         except (UnreadableInput, pa.ArrowException) as error:
             why = Reason(ReasonCode.NO_LOGS, printable(str(error), 300))
     if why is not None:
@@ -123,17 +133,17 @@ def _example(stall: Stall) -> Example:
     )
 
 
-def _clocks_differ(plan: StoredPlan, run_metadata: RunMetadata) -> Reason | None:
+def _clocks_differ(promises: Promises, run: Mapping[str, Any], run_metadata: RunMetadata) -> Reason | None:
     """Return why the times in logs and journals cannot be compared. None: they can."""
     why = None
     drift_ms = run_metadata.clock_drift_ms
-    if Premise.ONE_CLOCK.value in plan.promises.broken_premises:
+    if Premise.ONE_CLOCK.value in promises.broken_premises:
         why = "a fault of this run changed a clock"
-    elif not plan.promises.one_clock:
+    elif not promises.one_clock:
         why = "the clocks of the brokers are not the clock of this machine"
     elif drift_ms is not None and not drift_ms <= MOST_DRIFT_MS:
         why = f"the wall clock moved by {drift_ms:,.0f} ms against the monotonic one during the run"
-    elif plan.run.get("wall_ms_at_zero") is None:
+    elif run.get("wall_ms_at_zero") is None:
         why = "run.toml does not say when the run began"
     return None if why is None else Reason(ReasonCode.CLOCK_DRIFT, why)
 

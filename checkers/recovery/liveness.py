@@ -16,13 +16,10 @@ import pyarrow.compute as pc
 
 from harness.model.pipeline import PipelineSpec
 from harness.model.vocabulary import WARM_UP, OffsetTracking
-from harness.results.liveness import LEAST_BEFORE_S, Liveness
-from harness.results.run_metadata import RunPhase
-from harness.results.verdict import FaultReport
-from reports.run_tables import RunTables
-from reports.timeline.load import load
-from reports.timeline.model import Ending, Timeline
-from reports.timeline.partitions import (
+from harness.record.table_reader import RunTables
+from harness.record.timeline.load import load
+from harness.record.timeline.model import Ending, Timeline
+from harness.record.timeline.partitions import (
     NO_TIMES,
     OFFSETS_TOPIC,
     SECOND_NS,
@@ -34,6 +31,9 @@ from reports.timeline.partitions import (
     partition_logs,
     sorted_times,
 )
+from harness.results.liveness import LEAST_BEFORE_S, Liveness
+from harness.results.run_metadata import RunPhase
+from harness.results.verdict import FaultReport
 
 TRANSACTIONS_TOPIC = "__transaction_state"
 LOAD = "faults"

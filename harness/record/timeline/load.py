@@ -2,9 +2,9 @@
 
 import math
 
-from reports.run_tables import RunTables
-from reports.timeline import by_journals, by_logs
-from reports.timeline.model import Timeline
+from harness.record.table_reader import RunTables
+from harness.record.timeline import by_journals, by_logs
+from harness.record.timeline.model import Timeline
 
 
 def load(t: RunTables, end_s: float = math.inf, *, with_commits: bool = True) -> Timeline:

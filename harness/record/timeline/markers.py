@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reports.run_tables import RunTables
+from harness.record.table_reader import RunTables
 
 _BATCHES = (
     *("broker", "tp", "base_offset", "last_offset", "count", "producer_id", "epoch", "transactional"),

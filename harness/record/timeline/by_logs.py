@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.model.vocabulary import WARM_UP
+from harness.record.table_reader import RunTables
+from harness.record.timeline.markers import deciding_markers
+from harness.record.timeline.model import BY_LOGS, COMMITS, TRANSACTIONS, Ending, Notes, Timeline
 from harness.results.wording import plural
-from reports.run_tables import RunTables
-from reports.timeline.markers import deciding_markers
-from reports.timeline.model import BY_LOGS, COMMITS, TRANSACTIONS, Ending, Notes, Timeline
 
 UNNAMED = "all programs"
 """The stage of the transactions whose transactional id no stage declares."""

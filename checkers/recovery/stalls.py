@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from checkers.recovery.liveness import Group, RunProgress
+from harness.record.timeline.partitions import first_waiting, sorted_times
 from harness.results.verdict import FaultReport
-from reports.timeline.liveness import Group, RunProgress
-from reports.timeline.partitions import first_waiting, sorted_times
 
 
 @dataclass(frozen=True)

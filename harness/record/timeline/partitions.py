@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reports.run_tables import RunTables
+from harness.record.table_reader import RunTables
 
 OFFSETS_TOPIC = "__consumer_offsets"
 Integers = npt.NDArray[np.int64]
