@@ -133,11 +133,11 @@ class FaultReport:
     (its journal), `step`, `transactional_id`, `state`, `group`, `partition`, `topic` or `level` (of a feature). Also
     `versions` of Kafka, in turn, and `rule`: the rules of the protocol proxy, by their names in its journal. If the
     topic got partitions: `partitions_before` and `partitions_after`, their numbers as text."""
+    liveness: Liveness | None = None
+    """How long the fault hurt. It is computed with the verdict. None in metadata.json, and if the fault did not act."""
     halts: bool | None = None
     """Whether nothing could be committed during the fault. Then its duration adds to the bound of `stalled`. None: an
     older version stored the run, and it is not known. Then it adds, too, so that the fault cannot cause a warning."""
-    liveness: Liveness | None = None
-    """How long the fault hurt. It is computed with the verdict. None in metadata.json, and if the fault did not act."""
 
     @property
     def may_halt(self) -> bool:

@@ -14,6 +14,7 @@ from harness.cluster.kinds.registry import require_options
 from harness.common.errors import UnreadableInput, UsageError
 from harness.common.names import check_name
 from harness.environment.kafka_versions import DEFAULT_KAFKA
+from harness.protocol.rule_options import rules_of
 from harness.settings.kinds import Duration
 from harness.settings.options import (
     FIELDS,
@@ -32,6 +33,7 @@ KNOWN = KnownNames(
     require_cluster=require_options,
     defects=["no-rewind"],
     kafka=[DEFAULT_KAFKA],
+    read_rules=rules_of,
 )
 ALL_CHANGED = Options(
     nemesis=("kill-broker", "kill-worker"),
