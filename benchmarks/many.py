@@ -15,7 +15,6 @@ import shutil
 import statistics
 import sys
 import tempfile
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,6 +23,7 @@ import pyarrow.parquet as pq
 import tomli_w
 
 from benchmarks.scale import ProcessCost, run_cold
+from harness.common.documents import parse_toml
 from harness.model.promises import HISTORY_FILE
 from harness.record.parquet_writer import PARQUET_OPTIONS
 from harness.record.run_tables import PLAN
@@ -77,7 +77,7 @@ def copies(originals: Sequence[Path], store: Path, count: int) -> None:
 def copy(original: Path, folder: Path, run: int) -> None:
     """Copy a run, with another id in its plan and in every row of its tables."""
     folder.mkdir(parents=True)
-    plan = tomllib.loads((original / PLAN).read_text(encoding="utf-8"))
+    plan = parse_toml((original / PLAN).read_text(encoding="utf-8"))
     plan["run"]["id"] = run
     (folder / PLAN).write_text(tomli_w.dumps(plan), encoding="utf-8")
     for name in COPIED:

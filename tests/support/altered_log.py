@@ -1,13 +1,13 @@
 """Alterations of the broker logs in a valid store, and the anomaly that each must lead to."""
 
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
+from harness.common.documents import parse_toml
 from harness.record.schema import HISTORY, LOG
 
 Row = dict[str, Any]
@@ -187,7 +187,7 @@ def fence_a_producer_without_cause(copy: Tables) -> None:
 
 def stall_for_two_minutes(copy: Tables) -> None:
     """Move everything after the middle commit of a stage two minutes later. All faults end before that commit."""
-    plan = tomllib.loads((copy.folder / "run.toml").read_text())
+    plan = parse_toml((copy.folder / "run.toml").read_text())
     of_stage = [row for row in copy.rows("ops") if row["stage"] == "payments" and row["f"] == "txn"]
     commits = sorted(row["return_ns"] for row in of_stage if row["outcome"] == "ok")
     half = commits[len(commits) // 2]

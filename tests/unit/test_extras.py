@@ -2,18 +2,18 @@
 
 import subprocess
 import sys
-import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
+from harness.common.documents import parse_toml
 from harness.common.errors import EnvironmentFailure
 from harness.environment.doctor import examine
 from harness.extras import EXTRAS, require_extra
 
-PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+PROJECT = parse_toml((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 COMMAND_WITHOUT_EXTRAS = f"""
 import sys
 for module in {tuple(EXTRAS)!r}:

@@ -1,14 +1,15 @@
 """The locks: what users install has no tool of developers, and both agree with pyproject.toml."""
 
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
+from harness.common.documents import parse_toml
+
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = parse_toml((ROOT / "pyproject.toml").read_text())
 LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-build.lock")
 
 

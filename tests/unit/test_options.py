@@ -2,7 +2,6 @@
 
 import math
 import shlex
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from fencepost.command_line import command_line
 from harness.cluster.kinds.registry import require_options
+from harness.common.documents import parse_toml
 from harness.common.errors import UnreadableInput, UsageError
 from harness.common.names import check_name
 from harness.environment.kafka_versions import DEFAULT_KAFKA
@@ -97,7 +97,7 @@ ANY = st.builds(
 @given(ANY)
 def test_any_valid_options_can_be_stored_and_repeated(options):
     assert options.validated(KNOWN) == options
-    assert from_toml(tomllib.loads(StoredPlan(options).text())["options"]) == options.redacted()
+    assert from_toml(parse_toml(StoredPlan(options).text())["options"]) == options.redacted()
     assert repeat(command_line(options)) == options.redacted()
 
 

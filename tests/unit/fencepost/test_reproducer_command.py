@@ -1,7 +1,6 @@
 """`fencepost reproducer`, and a replay of the folder that it makes."""
 
 import dataclasses
-import tomllib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import tomli_w
 
 from fencepost.cli import run_command_line
 from fencepost.commands import replay
+from harness.common.documents import parse_toml
 from harness.common.errors import UsageError
 from harness.results.verdict import Validity
 from harness.runner.schedule import Schedule
@@ -95,7 +95,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Options, Schedule]]:
 
 def reproducer_with(run: ReproducedRun, out: Path, options: dict[str, Any], left_out: list[str]) -> Path:
     """Return the reproducer of the run with other options."""
-    plan = tomllib.loads((run.folder / "run.toml").read_text())
+    plan = parse_toml((run.folder / "run.toml").read_text())
     kept = {key: value for key, value in plan["options"].items() if key not in left_out}
     (run.folder / "run.toml").write_text(tomli_w.dumps(plan | {"options": kept | options}))
     assert run_command_line(["reproducer", str(run.folder), "--out", str(out)]) == 0

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import tomli_w
 from markupsafe import escape
 
 from checkers.registry import checker_of
+from harness.common.documents import parse_toml
 from harness.common.errors import UsageError
 from harness.record.table_reader import RunTables
 from harness.results.example import Example
@@ -219,8 +219,8 @@ def test_the_verdict_has_the_finding_alone(run: ReproducedRun) -> None:
 
 
 def test_the_plan_keeps_what_the_run_does(run: ReproducedRun) -> None:
-    before = tomllib.loads((run.folder / "run.toml").read_text())
-    plan = tomllib.loads((make(run) / "run.toml").read_text())
+    before = parse_toml((run.folder / "run.toml").read_text())
+    plan = parse_toml((make(run) / "run.toml").read_text())
     assert plan["schedule"] == before["schedule"]
     kept = {
         key: value for key, value in plan["options"].items() if key not in ("pipeline", "broker", "bootstrap")
@@ -259,7 +259,7 @@ def test_sources_are_copied_and_binaries_configurations_and_libraries_are_not(ru
 
 
 def test_a_command_keeps_its_words_and_loses_its_secrets(run: ReproducedRun) -> None:
-    (stage,) = tomllib.loads((make(run) / "pipeline.toml").read_text())["stage"]
+    (stage,) = parse_toml((make(run) / "pipeline.toml").read_text())["stage"]
     assert stage["command"] == [
         "python3",
         "billing.py",
@@ -279,7 +279,7 @@ def test_a_function_in_another_folder_is_copied_beside_the_pipeline_file(run: Re
     file.write_text(file.read_text().replace("expect.py:purchase", "../common/expect.py:purchase"))
     output = make(run)
     assert (output / "expect.py").exists()
-    document = tomllib.loads((output / "pipeline.toml").read_text())
+    document = parse_toml((output / "pipeline.toml").read_text())
     assert document["inputs"]["a"]["make"] == "expect.py:purchase"
 
 
