@@ -1,26 +1,44 @@
-"""The command line, with a new process for each case."""
+"""The command line. What depends on the process itself (pipes, imports, the locale) has a new one."""
 
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
 
 from fencepost import registry
-from fencepost.cli import COMMANDS
+from fencepost.cli import COMMANDS, run_command_line
 from fencepost.commands.list import KINDS
 
 
-def fencepost(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
+def fencepost_process(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-P", "-m", "fencepost", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def fencepost(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run a command in this process."""
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+
+    def run(*arguments: str, cwd: Path | str = ".") -> "subprocess.CompletedProcess[str]":
+        with chdir(cwd):
+            status = run_command_line(arguments)
+        return subprocess.CompletedProcess(arguments, status, *capfd.readouterr())
+
+    return run
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_each_command_has_help_with_an_example(command):
+def test_each_command_has_help_with_an_example(command, fencepost: Command):
     process = fencepost(command, "--help")
     assert process.returncode == 0
     assert re.search(rf"Example:\n +fencepost {command}", process.stdout)
@@ -47,13 +65,13 @@ def test_help_imports_no_large_package():
         ("clients", "java:3.9.1"),
     ],
 )
-def test_each_kind_can_be_listed(kind, name):
+def test_each_kind_can_be_listed(kind, name, fencepost: Command):
     process = fencepost("list", kind)
     assert process.returncode == 0, process.stderr
     assert re.search(rf"^{name} +\S.+", process.stdout, re.MULTILINE)
 
 
-def test_list_can_be_limited_to_names():
+def test_list_can_be_limited_to_names(fencepost: Command):
     assert fencepost("list", "defects", "no-rewind").stdout.startswith("no-rewind ")
     lines = fencepost("list", "nemeses", "partition", "kill-broker").stdout.splitlines()
     assert [line.split()[0] for line in lines if not line.startswith(" ")] == ["partition", "kill-broker"]
@@ -61,7 +79,7 @@ def test_list_can_be_limited_to_names():
     assert lines[2].strip().startswith("proves that bytes that were sent into a link were lost")
 
 
-def test_a_named_fault_is_listed_with_what_can_follow_its_at_sign():
+def test_a_named_fault_is_listed_with_what_can_follow_its_at_sign(fencepost: Command):
     lines = fencepost("list", "nemeses", "kill-broker", "kill-instance", "error-response").stdout.splitlines()
     aims = [line.split() for line in lines if line.strip().startswith("@")]
     assert [form for form, *_ in aims] == [
@@ -71,7 +89,7 @@ def test_a_named_fault_is_listed_with_what_can_follow_its_at_sign():
     assert aims[0][-2:] == ["majority,", "all"]
 
 
-def test_a_fault_on_a_named_topic_is_listed_with_the_topic_after_its_at_sign():
+def test_a_fault_on_a_named_topic_is_listed_with_the_topic_after_its_at_sign(fencepost: Command):
     lines = fencepost("list", "nemeses", "add-partitions").stdout.splitlines()
     assert [line.split() for line in lines if line.strip().startswith("@")] == [
         ["@TOPIC"], ["@ROLE", "topic[:TOPIC],", "inputs,", "outputs"]
@@ -83,7 +101,7 @@ def test_every_fault_says_what_it_proves():
     assert not [nemesis.name for nemesis in registry.nemeses().values() if not nemesis.proves]
 
 
-def test_list_without_a_kind_prints_the_kinds():
+def test_list_without_a_kind_prints_the_kinds(fencepost: Command):
     assert [line.split()[0] for line in fencepost("list").stdout.splitlines()] == list(KINDS)
 
 
@@ -91,12 +109,12 @@ def test_list_without_a_kind_prints_the_kinds():
     "kind",
     ["workloads", "nemeses", "checkers", "clusters", "anomalies", "reasons", "defects", "kafka", "clients"],
 )
-def test_every_list_has_a_json_form(kind):
+def test_every_list_has_a_json_form(kind, fencepost: Command):
     entries = json.loads(fencepost("list", kind, "--json").stdout)
     assert entries and all({"name", "summary"} <= entry.keys() for entry in entries)
 
 
-def test_the_list_of_defects_has_workloads_and_anomalies():
+def test_the_list_of_defects_has_workloads_and_anomalies(fencepost: Command):
     (entries,) = json.loads(fencepost("list", "defects", "dead-letter-outside", "--json").stdout)
     assert entries["workloads"] == ["orders"]
     assert entries["anomalies"] == ["offset-output-mismatch", "reprocessed-input"]
@@ -107,7 +125,7 @@ def test_the_list_of_defects_has_workloads_and_anomalies():
     )
 
 
-def test_a_named_anomaly_is_listed_with_its_whole_page():
+def test_a_named_anomaly_is_listed_with_its_whole_page(fencepost: Command):
     page = Path(__file__).parents[3] / "docs" / "anomalies" / "lost-input.md"
     lost_input, heading, cycle = fencepost("list", "anomalies", "lost-input", "G1c").stdout.partition("\n# ")
     assert lost_input == page.read_text()
@@ -122,7 +140,7 @@ def test_a_named_anomaly_is_listed_with_its_whole_page():
 
 
 def test_doctor_fails_only_if_something_is_missing():
-    process = fencepost("doctor")
+    process = fencepost_process("doctor")
     assert re.search(r"^(ok|later|no) +Kafka", process.stdout, re.MULTILINE)
     assert process.returncode == (4 if re.search(r"^no ", process.stdout, re.MULTILINE) else 0)
 
@@ -155,7 +173,7 @@ def test_doctor_fails_only_if_something_is_missing():
         (["report", "absent"], "there is no absent"),
     ],
 )
-def test_wrong_usage_is_one_sentence_and_status_2(arguments, message, tmp_path: Path):
+def test_wrong_usage_is_one_sentence_and_status_2(arguments, message, tmp_path: Path, fencepost: Command):
     process = fencepost(*arguments, cwd=tmp_path)
     assert process.returncode == 2
     assert message in process.stderr
@@ -164,7 +182,7 @@ def test_wrong_usage_is_one_sentence_and_status_2(arguments, message, tmp_path: 
     assert not process.stdout
 
 
-def test_each_unreadable_history_has_a_line_and_no_spark_is_started(tmp_path: Path):
+def test_each_unreadable_history_has_a_line_and_no_spark_is_started(tmp_path: Path, fencepost: Command):
     (tmp_path / "history.jsonl").write_text("{}\n")
     (tmp_path / "empty").mkdir()
     histories = ("absent", "history.jsonl", "empty")
@@ -178,7 +196,9 @@ def test_each_unreadable_history_has_a_line_and_no_spark_is_started(tmp_path: Pa
     ]
 
 
-def test_the_page_of_a_history_never_overwrites_it_and_is_not_for_a_stored_run(tmp_path: Path):
+def test_the_page_of_a_history_never_overwrites_it_and_is_not_for_a_stored_run(
+    tmp_path: Path, fencepost: Command
+):
     history = tmp_path / "history.jsonl"
     history.write_text('{"process": 0, "type": "invoke", "f": "poll", "value": [["poll"]]}\n')
     before = history.read_text()
@@ -196,13 +216,13 @@ def test_the_page_of_a_history_never_overwrites_it_and_is_not_for_a_stored_run(t
 
 
 def test_an_unreachable_spark_master_is_reported_before_the_run_starts(tmp_path: Path):
-    process = fencepost("run", "--master", "spark://127.0.0.1:1", "--store", str(tmp_path / "store"))
+    process = fencepost_process("run", "--master", "spark://127.0.0.1:1", "--store", str(tmp_path / "store"))
     assert process.returncode == 4
     assert "no Spark master answers at spark://127.0.0.1:1 (" in process.stderr.splitlines()[-1]
     assert not (tmp_path / "store").exists()
 
 
-def test_without_arguments_help_is_printed_and_the_status_is_2():
+def test_without_arguments_help_is_printed_and_the_status_is_2(fencepost: Command):
     process = fencepost()
     assert process.returncode == 2
     assert "Usage: fencepost" in process.stderr
@@ -215,7 +235,7 @@ def test_a_users_package_with_the_name_of_ours_is_not_imported(tmp_path: Path):
             "raise SystemExit('the package of the user was imported')\n"
         )
     for path in (str(tmp_path), ""):
-        process = fencepost("list", "workloads", cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
+        process = fencepost_process("list", "workloads", cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
         assert process.returncode == 0, process.stderr
         assert process.stdout.startswith("shop")
 
