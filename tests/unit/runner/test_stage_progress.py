@@ -24,7 +24,7 @@ from tests.support.instances import RUNS_FOREVER
 from tests.unit.runner.test_quiescence import SOON
 
 (GROUPED,) = CUSTOM_PIPELINE.stages
-STAGE = replace(GROUPED, group=None, progress=True, idle_s=10_000.0)
+STAGE = replace(GROUPED, group=None, progress=True, idle_s=10_000.0, metadata_max_age_s=0.2)
 PIPELINE = replace(CUSTOM_PIPELINE, stages=(STAGE,))
 ENDS: Mapping[TopicPartition, tuple[int, int, int]] = {("in", 0): (0, 7, 7), ("in", 1): (0, 5, 5)}
 
