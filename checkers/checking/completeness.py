@@ -362,6 +362,22 @@ def _contradictions(facts: EvidenceCounts, missing: MissingEvidence) -> None:
             missing.add_contradiction("replicas", words, "replicas", "batches")
 
 
+def _holes(name: str, row: Row, promises: Promises, missing: MissingEvidence) -> None:
+    """Note the offsets that a log lacks without compaction. Without a marker, a transaction seems to have ended
+    otherwise.
+    """
+    # A run that fetches the logs stores only its own batches of internal topics. Others may write there, too.
+    left_out = promises.witness == FETCH and row["internal"]
+    if not row["holes"] or row["compacted"] or left_out:
+        return
+    is_known = row["holes"] <= row.get("known_to_be_gone", 0)
+    note = missing.add if is_known else missing.add_contradiction
+    note(
+        f"holes in {name}",
+        f"the leader's log of {name} lacks {plural(row['holes'], 'offset')}, though nothing was compacted",
+    )
+
+
 def _logs(facts: EvidenceCounts, run: StoredRun, promises: Promises, missing: MissingEvidence) -> None:
     acknowledged = facts.numbers["acknowledged"]
     if facts.partitions and not any(row["logged"] for row in facts.partitions.values()):
@@ -379,16 +395,7 @@ def _logs(facts: EvidenceCounts, run: StoredRun, promises: Promises, missing: Mi
                 f"the log of {name} on broker {broker} cannot be read from offset {end} on, and its high "
                 f"watermark is {'not known' if mark is None else mark}",
             )
-        # Of the internal topics of a shared cluster, only the batches of the run are stored.
-        left_out = promises.witness == FETCH and row["internal"]
-        if row["holes"] and not row["compacted"] and not left_out:
-            # What was at the other offsets is not known. Without a marker, transactions seem to have ended otherwise.
-            is_known = row["holes"] <= row.get("known_to_be_gone", 0)
-            note = missing.add if is_known else missing.add_contradiction
-            note(
-                f"holes in {name}",
-                f"the leader's log of {name} lacks {plural(row['holes'], 'offset')}, though nothing was compacted",
-            )
+        _holes(name, row, promises, missing)
         if row.get("read_not_in_log"):
             missing.add(
                 "batches",

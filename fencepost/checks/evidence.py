@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 from checkers.recovery.lag import measure_lag
 from checkers.recovery.measure import Recovery, measure_recovery
 from fencepost.checks.bounds import require_bounded_table
+from harness.clients.requests_sent import APIS
 from harness.common.errors import UnreadableInput
+from harness.model.error_codes import error_codes
 from harness.model.promises import NO_WITNESS
 from harness.model.vocabulary import Premise
 from harness.record.client_history import file_crc
@@ -110,9 +112,16 @@ class Evidence:
     def api_errors(self) -> Mapping[str, Mapping[str, int]]:
         """By API and error, how many responses with it clients got through the protocol proxy. Raises `OSError`.
 
-        It is empty if the journal has changed.
+        It is empty if the journal has changed. A name that Kafka does not have is not counted.
         """
-        return {} if self.journal_change else read_journal(self.folder / JOURNAL).api_errors
+        if self.journal_change:
+            return {}
+        errors = read_journal(self.folder / JOURNAL).api_errors
+        return {
+            api: known
+            for api, counts in errors.items()
+            if api in APIS and (known := {name: n for name, n in counts.items() if name in error_codes()})
+        }
 
     @cached_property
     def journal_change(self) -> str:

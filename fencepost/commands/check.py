@@ -4,6 +4,7 @@ import shlex
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import closing
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +56,7 @@ def command(
       fencepost check store more/*.jsonl.gz --json
       fencepost check s3a://bucket/night --master spark://host:7077
     """
-    options = Options()
-    for values in command_flags.flag_values(flags):
-        options = options.updated(values)
+    options = reduce(Options.updated, command_flags.flag_values(flags), Options())
     allowed = frozenset(name.strip() for name in allow.split(",") if name.strip())
     for name in sorted(allowed):
         check_name("anomaly", name, [anomaly.name for anomaly in catalogue()])

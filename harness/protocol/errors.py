@@ -2,20 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from harness.common.documents import read_toml
+from harness.model.error_codes import error_codes
 from harness.protocol.schemas import Api, Field, Message
 
 NONE = 0
 _PARTITION_FIELDS = ("PartitionIndex", "Index", "Partition")
-
-
-@cache
-def error_codes() -> Mapping[str, int]:
-    """Return all error codes by Kafka's name: `NOT_COORDINATOR`."""
-    return read_toml(Path(__file__).with_name("error-codes.toml"))
 
 
 @cache

@@ -9,7 +9,7 @@ from harness.clients.requests_sent import APIS, SENT_IN_RUNS
 from harness.common.documents import read_toml
 from harness.common.errors import UsageError
 from harness.common.names import on_one_line
-from harness.protocol.errors import error_codes
+from harness.model.error_codes import error_codes
 from harness.protocol.rules import ProtocolRule, Release, Scalar
 from harness.protocol.schemas import Api, MessageSchema, Schemas
 

@@ -136,8 +136,8 @@ class FaultReport:
     liveness: Liveness | None = None
     """How long the fault hurt. It is computed with the verdict. None in metadata.json, and if the fault did not act."""
     halts: bool | None = None
-    """Whether nothing could be committed during the fault. Then its duration adds to the bound of `stalled`. None: an
-    older version stored the run, and it is not known. Then it adds, too, so that the fault cannot cause a warning."""
+    """Whether nothing could be committed during the fault. Then its duration adds to the bound of `stalled`. None if
+    an older version stored the run. Then the duration adds, too, because a pipeline may not be accused of this time."""
 
     @property
     def may_halt(self) -> bool:

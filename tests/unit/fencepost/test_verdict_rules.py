@@ -79,7 +79,7 @@ def test_a_goal_that_was_not_met_has_its_own_remedy() -> None:
 
 @pytest.mark.parametrize("change", ["missing", "cut off", "edited", ""])
 def test_a_run_whose_protocol_journal_has_changed_is_unknown(tmp_path: Path, change: str) -> None:
-    write_held_requests(tmp_path, "shop-1", errors=("NOT_COORDINATOR",), returned_ns=at(4.5))
+    write_held_requests(tmp_path, "shop-1", errors=("NO_SUCH_ERROR", "NOT_COORDINATOR"), returned_ns=at(4.5))
     journal = tmp_path / JOURNAL
     metadata = RunMetadata(faults=[ACTED], protocol_crc=file_crc(journal))
     content = journal.read_bytes()

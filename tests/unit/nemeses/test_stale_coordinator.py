@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from harness.common.errors import FaultFailed
+from harness.model.error_codes import error_codes
 from harness.network import ApplyRule
 from harness.network.ruled import RuleInForce, apply_rule
-from harness.protocol.errors import error_codes
 from harness.runner.nemesis import InjectedFault, PlannedFault, Target
 from nemeses.stale_coordinator import NEMESIS
 from tests.support.fake_run import FakeRun, fake_run
