@@ -11,7 +11,6 @@ from cases import store
 from pyspark.sql import SparkSession
 
 from checkers.spark.checkpoint import local_table
-from checkers.stored import sources as reading
 from checkers.stored.recorded_counts import count_recorded
 from checkers.stored.sources import Sources, read_columns, read_sources
 from checkers.stored.tally import TableQuery, Tally, tally
@@ -57,11 +56,8 @@ def without_zeros(counts: Tally) -> Mapping[str, Any]:
 
 
 @pytest.mark.parametrize("at_most", [0, 10**9])  # all of them stay files, or none does
-def test_counts_of_all_cases_equal_those_of_spark(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_most: int
-) -> None:
-    monkeypatch.setattr(reading, "INLINE_ROWS", at_most)
-    s = read_sources(spark, store(tmp_path))
+def test_counts_of_all_cases_equal_those_of_spark(spark: SparkSession, tmp_path: Path, at_most: int) -> None:
+    s = read_sources(spark, store(tmp_path), inline_rows=at_most)
     counts = without_zeros(count_recorded(s))
     assert counts == without_zeros(by_spark(s))
     assert {name for _, name in counts["counts"]} == {
@@ -111,17 +107,15 @@ def test_counts_of_missing_values_equal_those_of_spark(spark: SparkSession) -> N
     assert counts.of(1, "offsets") == {"within": 2, "unnamed": 1, "outside": 1, "rows": 6}
 
 
-def test_a_column_that_a_file_lacks_and_a_damaged_page_are_named(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reading, "INLINE_ROWS", 0)
+def test_a_column_that_a_file_lacks_and_a_damaged_page_are_named(spark: SparkSession, tmp_path: Path) -> None:
     (run, *_) = store(tmp_path)
     path = run.folder / "history" / "expected.parquet"
     table = pq.read_table(path)
     pq.write_table(table.drop_columns(["correlation_key"]), path)
     with pytest.raises(UnreadableInput, match="column correlation_key is missing"):
-        reading._scan(spark, [path.parent], "expected", HISTORY["expected"])
-    frame = reading._scan(spark, [path.parent], "sends", HISTORY["sends"])
+        read_sources(spark, [run], inline_rows=0)
+    pq.write_table(table, path)
+    frame = read_sources(spark, [run], inline_rows=0)["sends"]
     page = path.parent / "sends.parquet"
     body = page.read_bytes()
     page.write_bytes(body[:4] + b"\xff" * 60 + body[64:])  # the footer stays whole
