@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -23,6 +24,8 @@ from harness.clients.interface import TRANSACTION_TIMEOUT_MS
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.common.waiting import wait_for
+from harness.environment.archive import archive_flags, make_archive
+from harness.environment.builder import Builder
 from harness.environment.cache import cache_folder
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
@@ -169,6 +172,10 @@ def ready(folder: Path, rounds: int = 3) -> None:
     """Measure the time until every broker of a new cluster knows all other brokers."""
     cache = cache_folder()
     prepared = prepare(Options().kafka, "auto", "auto", cache, say)
+    with Builder() as builder:
+        make_archive(prepared.java, prepared.kafka, cache, builder)
+    flags = archive_flags(prepared.java, prepared.kafka, cache)
+    prepared = replace(prepared, archive_flags=flags)
     test = plan_run(Options(seed=1), SHOP, Schedule(), folder)
     times = []
     for n in range(rounds):

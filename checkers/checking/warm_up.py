@@ -1,9 +1,9 @@
 """Check a small stored run, to load and compile the classes that an analysis needs.
 
-    python -m checkers.checking.warm_up FLAG [JAVA_HOME]
+    python -m checkers.checking.warm_up FLAG JAVA_HOME
 
 starts the driver's JVM with one more flag, checks the run, and ends the JVM in order. This is how
-`checkers.spark.jvm.make_archive` makes the JVM write its archive. The function `warm_up` does the same in a session
+`checkers.spark.jvm.archive_command` makes the JVM write its archive. The function `warm_up` does the same in a session
 that exists already.
 
 The run is `warm_up_run`: 14 s of the workload `shop`, with one worker killed. If the form of the tables changes, record
@@ -40,6 +40,5 @@ def warm_up(spark: SparkSession, *, large: bool = False) -> None:
 
 
 if __name__ == "__main__":
-    home = Path(sys.argv[2]) if len(sys.argv) > 2 else None
-    with session(SparkSettings(java_home=home, java_flags=(sys.argv[1],))) as started:
+    with session(SparkSettings(java_home=Path(sys.argv[2]), java_flags=(sys.argv[1],))) as started:
         warm_up(started)

@@ -82,7 +82,7 @@ class SparkSettings:
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
     size: Literal["small", "large"] = "small"  # small: up to about a million rows
-    archive: Path | None = None  # made by `make_archive` with the same Java
+    archive: Path | None = None  # made by `archive_command` with the same Java
     java_flags: tuple[str, ...] = ()  # more flags for the driver's JVM
     warm_up: "Callable[[SparkSession], object] | None" = None
     """Is called before the first check, so that the JVM compiles the code that checks need."""
@@ -131,38 +131,18 @@ def find_java(java_home: Path | None) -> tuple[Path, int]:
     return java, int(version[1]) if version else 17
 
 
-def make_archive(settings: SparkSettings, path: Path, module: str) -> Path:
-    """Make the archive of loaded classes for `SparkSettings.archive`, if `path` does not exist.
+def archive_command(java_home: Path, java_version: int, path: Path, module: str) -> list[str]:
+    """Return the command that makes the archive of loaded classes for `SparkSettings.archive`.
 
-    This takes as long as a cold start. The file has some 100 MB. It works only with this Java and this Spark; others
-    ignore it. It is written to the same folder as `path` and renamed, so that two processes can make it at the same
-    time.
+    It takes as long as a cold start. The file has some 100 MB. It works only with this Java and this Spark; others
+    ignore it.
 
     Args:
         module: the module to run, with a flag of the JVM and a Java home as arguments; it must check a small history
             and end
-
-    Raises:
-        EnvironmentFailure: the archive could not be made.
     """
-    if path.exists():
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    _, version = find_java(settings.java_home)
-    flag = f"-XX:AOTCacheOutput={part}" if version >= 25 else f"-XX:ArchiveClassesAtExit={part}"
-    command = [sys.executable, "-P", "-m", module, flag]
-    if settings.java_home:
-        command.append(str(settings.java_home))
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=900, encoding="utf-8", errors="replace"
-    )
-    if done.returncode != 0 or not part.exists():
-        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        part.unlink(missing_ok=True)
-        raise EnvironmentFailure(f"the archive of Spark's classes could not be made: {last}")
-    part.replace(path)
-    return path
+    option = "AOTCacheOutput" if java_version >= 25 else "ArchiveClassesAtExit"
+    return [sys.executable, "-P", "-m", module, f"-XX:{option}={path}", str(java_home)]
 
 
 def class_path() -> list[Path]:

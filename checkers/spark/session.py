@@ -1,8 +1,8 @@
 """Start Spark quickly, and leave nothing behind.
 
 On a local master the driver's JVM is started directly, without spark-submit. That works on a bare JRE, uses an archive
-of loaded classes (`make_archive`), and lets the JVM start in the background during the last seconds of a run. The JVM
-ends when its standard input closes, so it cannot outlive this process, however that ends.
+of loaded classes (`archive_command`), and lets the JVM start in the background during the last seconds of a run. The
+JVM ends when its standard input closes, so it cannot outlive this process, however that ends.
 
 Any other master is reached by spark-submit, as PySpark does it, so that the settings of an installed Spark apply. A
 local master with settings that only spark-submit understands is reached in the same way.
@@ -34,7 +34,6 @@ from checkers.spark.jvm import (
     find_java,
     first_line,
     last_cause,
-    make_archive,
     start_jvm,
     wait_for_gateway,
 )
@@ -44,7 +43,7 @@ from harness.common.errors import EnvironmentFailure, FencepostError, StartFaile
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkSettings", "StartingSpark", "make_archive", "session", "start_spark"]
+__all__ = ["SparkSettings", "StartingSpark", "session", "start_spark"]
 
 log = logging.getLogger(__name__)
 # py4j logs a traceback for each call into a JVM that has ended, to the root logger too.

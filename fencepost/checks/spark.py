@@ -2,7 +2,7 @@
 
 import logging
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
 from importlib import import_module
@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checkers.spark.interrupts import interruptible
-from checkers.spark.jvm import class_path
-from checkers.spark.session import SparkSettings, StartingSpark, make_archive, start_spark
+from checkers.spark.jvm import ARCHIVE_TIMEOUT_S, archive_command, class_path
+from checkers.spark.session import SparkSettings, StartingSpark, start_spark
 from harness.common.errors import EnvironmentFailure
-from harness.environment.cache import cache_folder, locked
+from harness.environment.archive import last_line
+from harness.environment.builder import Builder
+from harness.environment.cache import cache_folder, provide
 from harness.environment.java import Java, find_java
 from harness.processes.guardian import sweep_leftovers
 
@@ -26,6 +28,7 @@ log = logging.getLogger(__name__)
 LARGE_INPUTS = 50_000
 """Number of inputs above which Spark starts with its settings for a large history."""
 WORKER_DAEMON = "checkers.checking.python_workers"
+ARCHIVE_MB = 300
 WARM_UP = "checkers.checking.warm_up"
 WARM_UP_S = 15.0
 """A run starts Spark this many seconds before its time limit. Spark then checks a small store, which loads and compiles
@@ -57,26 +60,23 @@ def archive_path(java: Java) -> Path:
     """Path of the archive of Spark's classes for a Java. The file may not exist."""
     jars = ":".join(jar.name for jar in class_path())
     digest = zlib.crc32(f"{java.home}:{jars}".encode())
-    return cache_folder() / f"spark-{version('pyspark')}-java-{java.version}-{digest:08x}.jsa"
+    name = f"archive-spark-{version('pyspark')}-java-{java.version}-{digest:08x}"
+    return cache_folder() / name / "spark.archive"
 
 
-def prepare_archive(java: Java, say: Callable[[str], None]) -> None:
-    """Make the archive if it does not exist. This takes 0.5 to 2 minutes, once, and saves 8 s in each start of Spark.
+def make_archive(java: Java, builder: Builder) -> None:
+    """Make the archive if it is missing. It saves 8 s in each start of Spark. Raises `EnvironmentFailure`."""
+    path = archive_path(java)
 
-    The archive is optional, so a failure is only logged.
-    """
-    if archive_path(java).exists():
-        return
-    say(f"making an archive of Spark's classes for Java {java.version} (this takes 0.5 to 2 minutes, once)")
-    try:
-        with locked(cache_folder(), archive_path(java).name):
-            make_archive(SparkSettings(java_home=java.home), archive_path(java), WARM_UP)
-    except EnvironmentFailure as error:
-        log.warning(
-            "no archive of Spark's classes could be made (%s): the verdict takes some seconds longer, and the "
-            "next run tries again",
-            error,
-        )
+    def build(folder: Path) -> None:
+        archive, output = folder / path.name, folder / "output"
+        command = archive_command(java.home, java.version, archive, WARM_UP)
+        child = builder.spawn(command, name="the archive's Spark", log_file=output, cwd=folder)
+        if child.wait(ARCHIVE_TIMEOUT_S) != 0 or not archive.exists():
+            raise EnvironmentFailure(f"Spark wrote no archive: {last_line(output)}")
+        output.unlink()
+
+    provide(path.parent.parent, path.parent.name, build, disk_mb=ARCHIVE_MB)
 
 
 def spark_settings(

@@ -20,7 +20,7 @@ from fencepost.runs.planning import (
     tag_for,
     witness_of,
 )
-from fencepost.runs.preparing import end_leftovers, planned_mb, prepare_cluster
+from fencepost.runs.preparing import archives_beside, end_leftovers, planned_mb, prepare_cluster
 from fencepost.runs.programs import progress_commands
 from fencepost.runs.protocol_rules import decoded_links, require_known_messages
 from fencepost.runs.run_spark import RunSpark
@@ -171,7 +171,7 @@ def perform_run(
     root = Path(options.store)
     progress.phase("preparing")
     cache = cache_folder()
-    prepared = _prepare(options, workload, schedule, cache, progress.say)
+    prepared = _prepare(options, workload, schedule, cache, progress.say, stack)
     require_known_messages(schedule.planned_faults, prepared.kafka)
     started = datetime.now(UTC)
     folder = store.create_run_folder(root, options.name or workload.name, started)
@@ -274,11 +274,14 @@ def _cluster_of(options: Options, run_plan: RunPlan, tag: str) -> ClusterSpec:
 
 
 def _prepare(
-    options: Options, workload: "AnyPipeline", schedule: Schedule, cache: Path, say: Callable[[str], None]
+    options: Options,
+    workload: "AnyPipeline",
+    schedule: Schedule,
+    cache: Path,
+    say: Callable[[str], None],
+    stack: ExitStack,
 ) -> "PreparedEnvironment":
-    """Find or download the programs that the run needs."""
-    from fencepost.checks.spark import prepare_archive
-
+    """Find or download the programs that the run needs. The end of `stack` waits for the archives of classes."""
     stores = pipeline_spec(options, workload).database_kinds
     faults = {planned.fault for planned in schedule.planned_faults}
     upgrades = {version for planned in schedule.planned_faults for version in planned.target.kafka_versions}
@@ -290,7 +293,7 @@ def _prepare(
         faults=faults,
         upgrades=sorted(upgrades - {options.kafka}),
     )
-    prepare_archive(ready.java, say)
+    stack.enter_context(archives_beside(ready, say))
     return ready
 
 

@@ -1,8 +1,11 @@
 """Prepare the parts of a cluster: find or download its parts, and validate the broker settings."""
 
-from collections.abc import Callable, Collection, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from harness.cluster import PRELOADED, Ability
@@ -14,6 +17,8 @@ from harness.settings.options import Options
 
 if TYPE_CHECKING:
     from harness.environment import PreparedEnvironment
+
+log = logging.getLogger(__name__)
 
 
 def prepare_cluster(
@@ -69,6 +74,46 @@ def prepare_cluster(
             say(f"Kafka {ready.kafka.version} does not document the broker setting {name}")
     others = prepare_upgrades(upgrades, ready.java, cache, say, mirror=options.mirror)
     return replace(ready, client=client, upgrades=others, preload=preload)
+
+
+@contextmanager
+def archives_beside(prepared: "PreparedEnvironment", say: Callable[[str], None]) -> Iterator[None]:
+    """Make the missing archives of classes while the `with` block runs.
+
+    The end of the block waits for them. An exception stops them.
+
+    With archives, brokers start in half the time, and Spark starts 8 s sooner. The first run on a machine makes none,
+    because it would take a minute longer.
+    """
+    from fencepost.checks import spark
+    from harness.environment import archive
+    from harness.environment.builder import Builder
+
+    if prepared.first:
+        yield
+        return
+    kafka_versions = [prepared.kafka, *(kafka.distribution for kafka in prepared.upgrades.values())]
+
+    errors: list[EnvironmentFailure] = []
+
+    def make_all() -> None:
+        try:
+            spark.make_archive(prepared.java, builder)
+            for kafka in kafka_versions:
+                archive.make_archive(prepared.java, kafka, prepared.cache, builder)
+        except EnvironmentFailure as error:
+            errors.append(error)
+
+    # A daemon, because after an interruption it may still wait for another process, which makes the same archive.
+    thread = Thread(target=make_all, name="archives", daemon=True)
+    with Builder() as builder:
+        thread.start()
+        yield
+        if thread.is_alive():
+            say("waiting for archives of classes, from which later runs start sooner (once)")
+        thread.join()
+        for error in errors:
+            log.warning("an archive of classes could not be made, so later runs start more slowly: %s", error)
 
 
 def _preload_library(cache: Path, faults: Collection[str]) -> Path | None:

@@ -21,7 +21,7 @@ class PreparedKafka:
     """A version of Kafka to which brokers are upgraded during a run."""
 
     distribution: "KafkaDistribution"
-    archive_flags: tuple[str, ...]  # JVM flags that use the class-data archive; empty if it could not be made
+    archive_flags: tuple[str, ...]  # JVM flags that use the class-data archive; empty if there is none yet
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,11 @@ class PreparedEnvironment:
     kafka: "KafkaDistribution"
     java: "Java"
     toxiproxy: Path  # the server's binary
-    archive_flags: tuple[str, ...]  # JVM flags that use the class-data archive; empty if it could not be made
+    archive_flags: tuple[str, ...]  # JVM flags that use the class-data archive; empty if there is none yet
     cache: Path
     postgres: "Postgres | None" = None  # None: the pipeline does not need it
     image: "ContainerImage | None" = None  # None: the brokers do not run in containers
     client: "ClientParts | None" = None  # None: `--client` names no version
     upgrades: Mapping[str, PreparedKafka] = field(default_factory=dict)  # by version
     preload: Path | None = None  # the preloaded library. None: no fault of the run needs it
+    first: bool = False  # Kafka was fetched just now

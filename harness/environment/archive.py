@@ -6,11 +6,10 @@ later an AOT cache.
 """
 
 import hashlib
-import logging
 import shutil
 from pathlib import Path, PurePath
 
-from harness.common.errors import EnvironmentFailure, StartFailed
+from harness.common.errors import StartFailed
 from harness.common.waiting import wait_for
 from harness.environment.builder import Builder
 from harness.environment.cache import provide
@@ -37,7 +36,6 @@ controller.listener.names=C
 controller.quorum.voters=1@127.0.0.1:{controller}
 log.dirs={data}
 """
-_log = logging.getLogger(__name__)
 
 
 def archive_path(java: Java, kafka: KafkaDistribution, cache: Path) -> Path:
@@ -51,42 +49,24 @@ def archive_path(java: Java, kafka: KafkaDistribution, cache: Path) -> Path:
     return cache / f"archive-kafka-{kafka.version}-java-{java.version}-{key}" / _FILE
 
 
-def archive_flags(
-    java: Java, kafka: KafkaDistribution, cache: Path, *, builder: Builder | None = None
-) -> list[str]:
-    """Return the JVM flags that use the archive. Make the archive if it is missing.
-
-    If it cannot be made, log the reason and return an empty list. Brokers then start more slowly.
-    """
+def archive_flags(java: Java, kafka: KafkaDistribution, cache: Path) -> tuple[str, ...]:
+    """Return the JVM flags that use the archive. They are empty if there is no archive yet."""
     path = archive_path(java, kafka, cache)
-
-    def build(folder: Path) -> None:
-        if builder:
-            _make(folder, java, kafka, cache, builder)
-        else:
-            with Builder() as new_builder:
-                _make(folder, java, kafka, cache, new_builder)
-
-    try:
-        provide(cache, path.parent.name, build, disk_mb=NEEDS_MB)
-    except EnvironmentFailure as error:
-        _log.warning(
-            "the archive of the brokers' classes could not be made (%s): brokers start a few seconds more slowly. "
-            "This run continues without it, and the next run tries again",
-            error,
-        )
-        return []
-    return flags_for(java.version, path)
+    return flags_for(java.version, path) if path.exists() else ()
 
 
-def flags_for(java_version: int, path: PurePath) -> list[str]:
+def make_archive(java: Java, kafka: KafkaDistribution, cache: Path, builder: Builder) -> None:
+    """Make the archive if it is missing. Raises `EnvironmentFailure`."""
+    name = archive_path(java, kafka, cache).parent.name
+    provide(cache, name, lambda folder: _make(folder, java, kafka, cache, builder), disk_mb=NEEDS_MB)
+
+
+def flags_for(java_version: int, path: PurePath) -> tuple[str, ...]:
     """Return the JVM flags that use the archive at this path."""
     if java_version < _AOT_SINCE:
-        return [f"-XX:SharedArchiveFile={path}"]
-    return [
-        f"-XX:AOTCache={path}",
-        "-Xlog:aot*=error",  # hides warnings about missing stubs; the JVM then generates them itself
-    ]
+        return (f"-XX:SharedArchiveFile={path}",)
+    # The second flag hides warnings about missing stubs. The JVM then generates them itself.
+    return f"-XX:AOTCache={path}", "-Xlog:aot*=error"
 
 
 def _make(folder: Path, java: Java, kafka: KafkaDistribution, cache: Path, builder: Builder) -> None:
@@ -102,7 +82,7 @@ def _make(folder: Path, java: Java, kafka: KafkaDistribution, cache: Path, build
         command = broker_command(java, kafka, main=STORAGE_TOOL, args=args, folder=work)
         tool = builder.spawn(command, name="Kafka's StorageTool", log_file=output, cwd=work)
         if tool.wait(_FORMAT_TIMEOUT_S) != 0:
-            raise StartFailed(f"Kafka's StorageTool failed: {_last_line(output)}")
+            raise StartFailed(f"Kafka's StorageTool failed: {last_line(output)}")
         command = broker_command(
             java, kafka, args=[config], folder=work, archive_flags=[f"-XX:{option}={archive}"]
         )
@@ -110,18 +90,19 @@ def _make(folder: Path, java: Java, kafka: KafkaDistribution, cache: Path, build
 
         def ready() -> bool:
             if broker.poll() is not None:
-                raise StartFailed(f"the archive's broker did not start: {_last_line(output)}")
+                raise StartFailed(f"the archive's broker did not start: {last_line(output)}")
             return _READY in output.read_text(errors="replace", encoding="utf-8")
 
         wait_for(
-            ready, "the archive's broker to start", _START_TIMEOUT_S, last_seen=lambda: _last_line(output)
+            ready, "the archive's broker to start", _START_TIMEOUT_S, last_seen=lambda: last_line(output)
         )
         broker.stop(_DUMP_TIMEOUT_S)
     if not archive.exists():
-        raise StartFailed(f"{java.executable} wrote no archive: {_last_line(output)}")
+        raise StartFailed(f"{java.executable} wrote no archive: {last_line(output)}")
     shutil.rmtree(work)
 
 
-def _last_line(output: Path) -> str:
+def last_line(output: Path) -> str:
+    """Return the last line that a program has printed, for a message."""
     lines = output.read_text(errors="replace", encoding="utf-8").split("\n")
     return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "nothing was printed")

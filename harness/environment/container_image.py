@@ -4,6 +4,7 @@
 builds one. Anything else is the name of an image that has Java and Kafka at the same paths as the official one.
 """
 
+import logging
 import re
 import tempfile
 from collections.abc import Callable
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness.common.errors import EnvironmentFailure, FetchFailed
 from harness.containers.daemon import platform_of, shorten, translate_errors
-from harness.environment.archive import archive_flags, archive_path
+from harness.environment.archive import archive_path, make_archive
+from harness.environment.builder import Builder
 from harness.environment.cache import locked
 from harness.environment.java import bundled_java
 from harness.environment.kafka import KafkaDistribution
@@ -22,6 +24,8 @@ from harness.environment.rootfs import JAVA_HOME, digest_of, has_packet_filter, 
 
 if TYPE_CHECKING:
     from docker import DockerClient
+
+_log = logging.getLogger(__name__)
 
 OFFICIAL = "apache/kafka:{version}"
 BUILT = "fencepost-kafka:{version}-{digest}"
@@ -146,7 +150,15 @@ def _find_or_build(
 
 def _build(client: "DockerClient", name: str, kafka: KafkaDistribution, cache: Path) -> None:
     java = bundled_java()
-    archive = archive_path(java, kafka, cache) if archive_flags(java, kafka, cache) else None
+    archive: Path | None = archive_path(java, kafka, cache)
+    try:
+        with Builder() as builder:
+            make_archive(java, kafka, cache, builder)
+    except EnvironmentFailure as error:
+        _log.warning(
+            "the image has no archive of the brokers' classes, so brokers start more slowly: %s", error
+        )
+        archive = None
     repository, _, tag = name.partition(":")
     changes = [
         f"ENV JAVA_HOME={JAVA_HOME} JAVA_VERSION={java.version} PATH=/bin",

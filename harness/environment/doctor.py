@@ -163,7 +163,11 @@ def _archive(cache: Path, version: str, java_choice: str) -> Requirement:
     if path.exists():
         return Requirement("archive", True, f"{path}, for a quick start of brokers")
     return Requirement(
-        "archive", True, "none yet", "the next run makes it; then brokers start in half the time", later=True
+        "archive",
+        True,
+        "none yet",
+        "a later run makes it; then brokers start in half the time",
+        later=True,
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.containers.daemon import connect, platform_of
 from harness.environment import PreparedEnvironment, PreparedKafka
-from harness.environment.archive import archive_flags, archive_path
+from harness.environment.archive import archive_flags
 from harness.environment.builder import Builder
 from harness.environment.container_image import container_image
 from harness.environment.java import Java, find_java
@@ -54,14 +54,22 @@ def prepare(
     with ThreadPoolExecutor(1, thread_name_prefix="prepare") as pool, Builder() as builder:
         target = Platform(*platform_of(daemon)) if daemon else Platform.of_this_machine()
         proxies = pool.submit(_proxies, toxiproxy_choice, target, cache, say, builder)
-        kafka = _kafka(kafka_version, java, cache, say, mirror, builder)
+        first = not _is_cached(kafka_version, cache)
+        kafka = _kafka(kafka_version, java, cache, say, mirror)
         image = (
             container_image(daemon, image_choice, kafka.distribution, cache, say)
             if daemon and image_choice
             else None
         )
         return PreparedEnvironment(
-            kafka.distribution, java, proxies.result(), kafka.archive_flags, cache, database, image
+            kafka.distribution,
+            java,
+            proxies.result(),
+            kafka.archive_flags,
+            cache,
+            database,
+            image,
+            first=first,
         )
 
 
@@ -74,20 +82,21 @@ def prepare_upgrades(
     mirror: str | None = None,
 ) -> dict[str, PreparedKafka]:
     """Find or fetch the versions of Kafka to which brokers are upgraded. Raises as `prepare` does."""
-    with Builder() as builder:
-        return {version: _kafka(version, java, cache, say, mirror, builder) for version in kafka_versions}
+    return {version: _kafka(version, java, cache, say, mirror) for version in kafka_versions}
+
+
+def _is_cached(version: str, cache: Path) -> bool:
+    return locate_kafka(version, cache).class_path[0].parent.exists()
 
 
 def _kafka(
-    version: str, java: Java, cache: Path, say: Callable[[str], None], mirror: str | None, builder: Builder
+    version: str, java: Java, cache: Path, say: Callable[[str], None], mirror: str | None
 ) -> PreparedKafka:
-    """Find or fetch a version of Kafka, and make an archive of its classes."""
-    if not locate_kafka(version, cache).class_path[0].parent.exists():
+    """Find or fetch a version of Kafka."""
+    if not _is_cached(version, cache):
         say(f"fetching Kafka {version} into {cache} (46 MB, once)")
     distribution = fetch_kafka(version, cache, mirror=mirror)
-    if not archive_path(java, distribution, cache).exists():
-        say(f"making an archive of the classes of Kafka {version} for Java {java.version} (once)")
-    return PreparedKafka(distribution, tuple(archive_flags(java, distribution, cache, builder=builder)))
+    return PreparedKafka(distribution, archive_flags(java, distribution, cache))
 
 
 def _proxies(

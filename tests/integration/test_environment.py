@@ -11,6 +11,8 @@ import pytest
 
 from harness.common.waiting import wait_for
 from harness.environment import PreparedEnvironment
+from harness.environment.archive import make_archive
+from harness.environment.builder import Builder
 from harness.environment.cache import cache_folder
 from harness.environment.jvm import BROKER, STORAGE_TOOL, broker_command
 from harness.environment.kafka_versions import DEFAULT_KAFKA
@@ -28,16 +30,24 @@ controller.listener.names=C
 controller.quorum.voters=1@127.0.0.1:{}
 log.dirs={}
 """
-PREPARE = """
+MAKE_ARCHIVE = """
 import sys
 from pathlib import Path
+from harness.environment.archive import make_archive
+from harness.environment.builder import Builder
 from harness.environment.prepare import prepare
-prepare(*sys.argv[1:4], Path(sys.argv[4]), print)
+ready = prepare(*sys.argv[1:4], Path(sys.argv[4]), print)
+with Builder() as builder:
+    make_archive(ready.java, ready.kafka, ready.cache, builder)
 """
 
 
 @pytest.fixture(scope="module", params=["auto", "bundled"])
 def prepared(request: pytest.FixtureRequest) -> PreparedEnvironment:
+    """With an archive, as it is after the second run on a machine."""
+    first = prepare(DEFAULT_KAFKA, request.param, request.param, cache_folder(), print)
+    with Builder() as builder:
+        make_archive(first.java, first.kafka, first.cache, builder)
     return prepare(DEFAULT_KAFKA, request.param, request.param, cache_folder(), print)
 
 
@@ -87,7 +97,7 @@ def test_a_broker_starts_from_the_archive_writes_a_log_and_ends_cleanly(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_preparation_leaves_no_process(
+def test_an_interrupted_build_of_an_archive_leaves_no_process(
     number: signal.Signals, prepared: PreparedEnvironment, tmp_path: Path
 ) -> None:
     cache = tmp_path / "cache"
@@ -95,7 +105,7 @@ def test_an_interrupted_preparation_leaves_no_process(
     # Only the archive is missing.
     (cache / f"kafka-{DEFAULT_KAFKA}").symlink_to(prepared.kafka.class_path[0].parent)
     args = [DEFAULT_KAFKA, str(prepared.java.home), str(prepared.toxiproxy), str(cache)]
-    with subprocess.Popen([sys.executable, "-c", PREPARE, *args], stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen([sys.executable, "-c", MAKE_ARCHIVE, *args], stderr=subprocess.DEVNULL) as process:
         wait_for(lambda: brokers_of(cache), "the archive's broker to be started", 60.0)
         process.send_signal(number)
         process.wait(30)
