@@ -9,8 +9,9 @@ may have packages with the same names (`workloads`, `reports`).
 """
 
 from fencepost.api import FencepostFailed, Result, RunFunction, check, replay, rule, run
-from fencepost.api_types import CheckOptions, RunOptions, VerdictDocument
+from fencepost.api_types import CheckOptions, RunOptions
 from fencepost.sharing.process import shared_spark
+from fencepost.verdict_types import VerdictDocument
 from fencepost.your_pipeline import Pipeline, Stage
 
 __all__ = [

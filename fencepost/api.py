@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Unpack
 
-from fencepost.api_types import CheckOptions, FaultDocument, RunOptions, VerdictDocument
+from fencepost.api_types import CheckOptions, RunOptions
+from fencepost.verdict_types import FaultDocument, VerdictDocument
 from fencepost.your_pipeline import Pipeline
 
 DEFAULT_COMMAND = (sys.executable, "-P", "-m", "fencepost")

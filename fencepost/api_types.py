@@ -1,11 +1,11 @@
-"""The types of the public API: the options of a run, and the keys of `verdict.json`.
+"""The types of the options of the public API.
 
 This module imports no other package of Fencepost, because it is loaded into a user's process.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Literal, TypedDict
 
 from fencepost.your_pipeline import Pipeline
 
@@ -75,90 +75,3 @@ class CheckOptions(TypedDict, total=False):
     blind: bool | None  # check stored runs without the journals of their workers
     allow: Names | None  # anomalies that do not make a history invalid
     out: str | Path | None  # write the report of one external history as a page, too
-
-
-class ReasonDocument(TypedDict):
-    """Why a run is unknown or a check was skipped, or a warning. docs/reasons.md lists the codes."""
-
-    code: str
-    text: str
-    subject: NotRequired[str]  # what the reason concerns: a partition, a worker, a fault
-    remedy: NotRequired[str]
-
-
-class AnomalyDocument(TypedDict):
-    """The findings of one anomaly."""
-
-    count: int
-    allowed: bool
-    examples: Sequence[Mapping[str, Any]]
-    warning: NotRequired[bool]
-    because: NotRequired[str]  # the anomaly that causes this one
-    allowed_by: NotRequired[str]
-    words: NotRequired[str]
-    meaning: NotRequired[str]
-    permitted: NotRequired[int]
-    sentences: NotRequired[Sequence[str]]  # one for each example
-
-
-class FaultDocument(TypedDict):
-    """The report of one fault. Times are in seconds since the run began. `end_s` is None if it was not healed."""
-
-    fault: str
-    target: str
-    start_s: float
-    end_s: float | None
-    acted: bool
-    evidence: str
-    struck: str
-    details: NotRequired[Mapping[str, str]]
-    halts: NotRequired[bool]
-
-
-class ChurnDocument(TypedDict):
-    """One change of a stage's workers, and the partitions that moved."""
-
-    stage: str
-    joined: str | None
-    left: str | None
-    start_s: float
-    end_s: float
-    to: Sequence[str]
-    away: Sequence[str]
-    why: str
-
-
-class UnsettledDocument(TypedDict):
-    """Indeterminate operations: it is not known whether they took effect."""
-
-    count: int
-    examples: Sequence[Mapping[str, Any]]
-
-
-class VerdictDocument(TypedDict):
-    """The content of `verdict.json`. docs/verdict.md explains each key.
-
-    For a history that could not be read there are only `history`, `valid` and `error`.
-    """
-
-    schema: int
-    history: str
-    name: str
-    seed: int | None
-    valid: bool | Literal["unknown"]
-    summary: str
-    anomalies: Mapping[str, AnomalyDocument]
-    not_checked: Mapping[str, str]
-    not_checked_because: Mapping[str, ReasonDocument]
-    not_exercised: Mapping[str, str]
-    unknown_because: Sequence[ReasonDocument]
-    warnings: Sequence[ReasonDocument]
-    checked: Sequence[str]
-    faults: Sequence[FaultDocument]
-    churn: NotRequired[Sequence[ChurnDocument]]
-    coverage: Mapping[str, int]
-    stats: Mapping[str, int]
-    unsettled: UnsettledDocument
-    requests: Mapping[str, Sequence[int]]
-    api_errors: Mapping[str, Mapping[str, int]]
-    error: NotRequired[str]

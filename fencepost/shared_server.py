@@ -23,10 +23,11 @@ from fencepost.command_line import command_line
 from fencepost.runs.preparing import prepare_cluster
 from fencepost.sharing.client import MESSAGE_FILE
 from fencepost.sharing.cluster import SharedCluster
-from fencepost.sharing.spark import SparkParts, SparkRequest, result_as_json
+from fencepost.sharing.spark import INSTALLATION, SparkParts, SparkRequest, result_as_json
 from harness.cluster import ClusterSpec
 from harness.cluster.kinds.kind import ClusterParts
 from harness.cluster.kinds.registry import CLUSTERS, check_brokers_option
+from harness.common.documents import decode
 from harness.common.errors import EnvironmentFailure, FencepostError, UsageError
 from harness.environment.cache import cache_folder
 from harness.environment.doctor import DISK_MB, memory_mb
@@ -96,7 +97,7 @@ class SparkService:
     def _ensure_started(self, parts: SparkParts) -> "StartingSpark | None":
         """The shared Spark, which may still be starting. None if it has settings other than `parts`."""
         with self._state_lock:
-            if self._pending is None and parts.installation == SparkParts.installation:
+            if self._pending is None and parts.installation == INSTALLATION:
                 self._pending = start_early(find_java(parts.java_home), parts.master, parts.conf, inputs=0)
                 self._parts = parts
             return self._pending if self._parts == parts else None
@@ -250,7 +251,7 @@ class Handler(socketserver.StreamRequestHandler):
                 return  # the client connected only to start the server
             body = json.loads(line)
             words = [str(word) for word in body.get("cluster", ())]
-            request = SparkRequest.from_json(body["spark"]) if "cluster" not in body else None
+            request = decode(body["spark"], SparkRequest) if "cluster" not in body else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             self._send_message({"refused": f"this line is not a request: {type(error).__name__}: {error}"})
             return

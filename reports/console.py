@@ -37,7 +37,10 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
     lines += [f"  {line}" for line in _left(verdict)]
     lines += [f"  more: {line}" for line in _explained(verdict)]
     lines += [f"  warning: {printable(reason.text, 300)}" for reason in verdict.warnings[:MOST_WARNINGS]]
-    not_exercised, without_evidence = verdict.not_exercised, checks_without_evidence(verdict.not_checked)
+    not_exercised, without_evidence = (
+        verdict.not_exercised,
+        checks_without_evidence(verdict.not_checked_because),
+    )
     gaps = [
         plural(len(without_evidence), "check") + " had no evidence" if without_evidence else "",
         "not exercised: " + join_words([printable(name, 60) for name in not_exercised])
@@ -49,7 +52,7 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
     return [
         *lines,
         *_recoveries(verdict.faults),
-        f"verdict  {WORDS[verdict.valid]}",
+        f"verdict  {WORDS[verdict.validity]}",
         f"reason   {printable(verdict.summary, 400)}",
         f"report   {folder / 'report.html'}",
         f"repeat   {printable(command, 4000)}",
@@ -123,5 +126,5 @@ def _left(verdict: Verdict) -> Iterator[str]:
 
 def _explained(verdict: Verdict) -> Iterator[str]:
     """Yield the command that explains the reasons, if the verdict is unknown."""
-    if verdict.unknown_because and verdict.valid is Validity.UNKNOWN:
+    if verdict.unknown_because and verdict.validity is Validity.UNKNOWN:
         yield f"fencepost explain {' '.join(dict.fromkeys(reason.code for reason in verdict.unknown_because))}"

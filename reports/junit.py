@@ -38,7 +38,7 @@ def _suite(root: Case, verdict: Verdict, duration_s: float) -> None:
         ElementTree.SubElement(properties, "property", {"name": key, "value": printable(value, 400)})
     cases = _Cases(suite, name)
     _verdict_case(cases.add("verdict", "verdict", duration_s), verdict)
-    named = dict.fromkeys([*verdict.anomalies, *verdict.not_checked, *verdict.checked])
+    named = dict.fromkeys([*verdict.anomalies, *verdict.not_checked_because, *verdict.checked])
     for check in named:
         _check_case(cases.add("checks", check), check, verdict)
     for number, fault in enumerate(verdict.faults, 1):
@@ -62,9 +62,9 @@ class _Cases:
 
 
 def _verdict_case(case: Case, verdict: Verdict) -> None:
-    if verdict.valid is Validity.INVALID:
+    if verdict.validity is Validity.INVALID:
         _add(case, "failure", verdict.summary, kind="invalid")
-    elif verdict.valid is Validity.UNKNOWN:
+    elif verdict.validity is Validity.UNKNOWN:
         _add(
             case,
             "error",
@@ -82,8 +82,8 @@ def _check_case(case: Case, check: str, verdict: Verdict) -> None:
             _add(case, "system-out", None, f"{'warning' if findings.warning else 'allowed'}: {words}")
         else:
             _add(case, "failure", words, "\n".join(_examples(check, findings)), kind=check)
-    elif check in verdict.not_checked:
-        _add(case, "skipped", f"not checked: {verdict.not_checked[check].text}")
+    elif check in verdict.not_checked_because:
+        _add(case, "skipped", f"not checked: {verdict.not_checked_because[check].text}")
     else:
         for reason in verdict.unknown_because:
             if reason.subject == check:

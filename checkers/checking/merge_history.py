@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
 
+from msgspec import structs
+
 from checkers.registry import CHECKERS, checker_of
 from harness.model.promises import HISTORY_FILE
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
@@ -59,7 +61,7 @@ def merge_history(
     for name, finding in findings.items():
         cause = anomalies.get(finding.because or "")
         if finding.because and (cause is None or cause.allowed):
-            anomalies[name] = replace(anomalies[name], because=None)
+            anomalies[name] = structs.replace(anomalies[name], because=None)
     in_order = [name for checker in CHECKERS for name in checker.anomalies]
     unchecked = {name: reason for name, reason in stored.not_checked.items() if name not in only_history}
     unchecked |= {name: history.not_checked[name] for name in only_history if name in history.not_checked}
@@ -93,8 +95,10 @@ def _with_keys_of_runs(findings: AnomalyFindings) -> AnomalyFindings:
                 part.facts = {"topic": position[1], "partition": int(position[2]), **part.facts}
             times = {"call_ns": part.get("invoke_ns"), "return_ns": part.get("complete_ns")}
             part.facts |= {name: time_ns for name, time_ns in times.items() if time_ns is not None}
-    return replace(findings, examples=examples)
+    return structs.replace(findings, examples=examples)
 
 
 def _permitted(findings: AnomalyFindings, by: str | None) -> AnomalyFindings:
-    return findings if findings.allowed or by is None else replace(findings, allowed=True, allowed_by=by)
+    return (
+        findings if findings.allowed or by is None else structs.replace(findings, allowed=True, allowed_by=by)
+    )

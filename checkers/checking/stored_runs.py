@@ -1,8 +1,8 @@
 """Check stored runs: all of them in one Spark job."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 
+from msgspec import structs
 from pyspark.sql import SparkSession
 
 from checkers.checker import EXTERNAL_HISTORIES, Checker
@@ -296,7 +296,7 @@ def with_wording(
         line: describes an example; None: the anomaly's own sentence
     """
     wording = checker_of(anomaly).wording(anomaly)
-    return replace(
+    return structs.replace(
         findings,
         words=findings.words or wording.describe_count(findings.count),
         meaning=findings.meaning or wording.meaning,
@@ -315,5 +315,5 @@ def with_cause(
         if cause is None or cause.allowed:
             continue
         if not because.by_operation or (run, name, because.cause) in caused:
-            return replace(finding, because=because.cause)
+            return structs.replace(finding, because=because.cause)
     return finding

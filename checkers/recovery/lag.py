@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import structs
 
 from harness.common.errors import UnreadableInput
 from harness.model.pipeline import CONSUMER_OFFSETS
@@ -102,7 +103,7 @@ def _ranges(t: RunTables) -> Iterator[_Range]:
                 name, group, partition["topic"], partition["partition"], end=log["log_end"] if log else None
             )
             if unread:
-                yield _Range(replace(row, not_known=unread))
+                yield _Range(structs.replace(row, not_known=unread))
             else:
                 of = _Range(row, tp, compacted=partition["compacted"])
                 yield _range(of, commits.get((group, tp), NO_COMMIT), log)
@@ -121,16 +122,16 @@ def _of_progress(
     """
     row = PartitionLag(stage["stage"], None, stage["in_topic"], None)
     if printed.not_known:
-        yield _Range(replace(row, not_known=printable(printed.not_known, 300)))
+        yield _Range(structs.replace(row, not_known=printable(printed.not_known, 300)))
     elif printed.processed is not None:
         if is_first:
-            yield _Range(replace(row, topic="all inputs", entries=EntryCounts(printed.left or 0)))
+            yield _Range(structs.replace(row, topic="all inputs", entries=EntryCounts(printed.left or 0)))
     else:
         for partition in partitions:
             if partition["topic"] != row.topic:
                 continue
             log = leaders.get(partition["tp"])
-            own = replace(row, partition=partition["partition"], end=log["log_end"] if log else None)
+            own = structs.replace(row, partition=partition["partition"], end=log["log_end"] if log else None)
             position = printed.by_partition.get((row.topic, partition["partition"]))
             yield _range(
                 _Range(own, partition["tp"], compacted=partition["compacted"]), _Commit(position), log
@@ -158,9 +159,9 @@ def _why_no_commits(t: RunTables, offsets_tps: Collection[int], leaders: Mapping
 
 def _range(of: _Range, commit: _Commit, log: Row | None) -> _Range:
     """Add the committed offset, and the range up to the log end or the reason why its log entries are not known."""
-    row = replace(of.row, committed=commit.committed, pending=commit.pending)
+    row = structs.replace(of.row, committed=commit.committed, pending=commit.pending)
     if log is None:
-        return _Range(replace(row, not_known="the log of its leader was not read"))
+        return _Range(structs.replace(row, not_known="the log of its leader was not read"))
     first, end, high_watermark = commit.committed or 0, log["log_end"], log["high_watermark"]
     why = ""
     if commit.deleted:
@@ -173,7 +174,7 @@ def _range(of: _Range, commit: _Commit, log: Row | None) -> _Range:
         why = f"the log begins at offset {log['log_start']}, and the log entries before it were deleted"
     elif high_watermark is not None and first < end and high_watermark < end:
         why = f"the high watermark is {high_watermark}, so it is not known whether later log entries remain"
-    return _Range(replace(row, not_known=why)) if why else replace(of, row=row, first=first)
+    return _Range(structs.replace(row, not_known=why)) if why else replace(of, row=row, first=first)
 
 
 def _last_commits(
@@ -252,20 +253,21 @@ def _with_counts(
     length = (of.row.end or 0) - of.first
     missing = length - sum(counts.numbers)
     if missing < 0:
-        return replace(of.row, not_known="the tables have log entries twice")
+        return structs.replace(of.row, not_known="the tables have log entries twice")
     if missing:
         why = ", because its topic is compacted" if of.compacted else ""
         entries = plural(length, "log entry", "log entries")
-        return replace(of.row, not_known=f"the log lacks {number(missing)} of these {entries}{why}")
+        return structs.replace(of.row, not_known=f"the log lacks {number(missing)} of these {entries}{why}")
     if sentinels is None or not counts.committed_records:
-        return replace(of.row, entries=counts)
+        return structs.replace(of.row, entries=counts)
     if of.tp not in sentinels:
-        return replace(
+        return structs.replace(
             of.row, not_known="the final reader did not read the sentinel, which may be one of the records"
         )
     own = sum(offset >= of.first for offset in sentinels[of.tp])
-    return replace(
-        of.row, entries=replace(counts, committed_records=counts.committed_records - own, sentinels=own)
+    return structs.replace(
+        of.row,
+        entries=structs.replace(counts, committed_records=counts.committed_records - own, sentinels=own),
     )
 
 

@@ -1,11 +1,12 @@
 """How the pipeline of a stored run recovered from its faults: measured when the verdict is decided, without Spark."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from msgspec import structs
 
 from checkers.recovery.liveness import LOAD, RunProgress, Window, fault_windows, liveness, read_progress
 from checkers.recovery.stalls import Stall, stalls
@@ -90,7 +91,7 @@ def _protocol(t: RunTables) -> ProtocolJournal:
 def _acting(fault: FaultReport, journal: ProtocolJournal) -> FaultReport:
     """Let a fault that is a rule begin with the first message on which it acted."""
     acted_ns = journal.acted_from_ns(fault.rules)
-    return fault if acted_ns is None else replace(fault, start_s=max(fault.start_s, acted_ns / 1e9))
+    return fault if acted_ns is None else structs.replace(fault, start_s=max(fault.start_s, acted_ns / 1e9))
 
 
 def _stalls(progress: RunProgress, run_metadata: RunMetadata) -> list[Stall]:
@@ -149,11 +150,13 @@ def _clocks_differ(promises: Promises, run: Mapping[str, Any], run_metadata: Run
 
 
 def _with(fault: FaultReport, liveness: Liveness) -> FaultReport:
-    return replace(fault, liveness=liveness) if fault.acted else fault
+    return structs.replace(fault, liveness=liveness) if fault.acted else fault
 
 
 def _measured(progress: RunProgress, window: Window, fault: FaultReport) -> Liveness:
     bound_ns = progress.bound_ns
     if bound_ns is not None and fault.may_halt:
         bound_ns += (window.end_ns if window.heal_ns is None else window.heal_ns) - window.start_ns
-    return replace(liveness(progress, window), bound_s=None if bound_ns is None else round(bound_ns / 1e9, 3))
+    return structs.replace(
+        liveness(progress, window), bound_s=None if bound_ns is None else round(bound_ns / 1e9, 3)
+    )

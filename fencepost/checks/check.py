@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import structs
+
 from fencepost.checks.check_stored_runs import check_stored_runs, open_evidence
 from fencepost.checks.evidence import LARGE_BYTES, Evidence, size_bytes
 from fencepost.checks.histories import check_history_files
@@ -241,7 +243,7 @@ class _Check:
     def _note(self, numbers: Sequence[int], results: Sequence[Result]) -> None:
         for n, result in zip(numbers, results, strict=True):
             if isinstance(result, Verdict):
-                result = replace(result, history=self._histories[n].history)  # noqa: PLW2901
+                result = structs.replace(result, history=self._histories[n].history)  # noqa: PLW2901
             self.results[n] = result
             self._on_result(n, result)
 
@@ -304,8 +306,8 @@ def _write_or_compare(folder: Path, verdict: Verdict, request: CheckRequest) -> 
             if request.update:
                 raise EnvironmentFailure(f"{path} could not be written: {error.strerror}") from error
             log.warning("%s could not be written: %s", path, error.strerror)
-    elif not request.allow and (stored := _stored_validity(path)) is not verdict.valid:
-        new = verdict.valid.name.lower()
+    elif not request.allow and (stored := _stored_validity(path)) is not verdict.validity:
+        new = verdict.validity.name.lower()
         text = (
             "cannot be read" if stored is None else f"says {stored.name.lower()}, and this check says {new}"
         )
@@ -314,11 +316,11 @@ def _write_or_compare(folder: Path, verdict: Verdict, request: CheckRequest) -> 
 
 def _stored_validity(path: Path) -> Validity | None:
     try:
-        return Verdict.load(path).valid
+        return Verdict.load(path).validity
     except UnreadableInput:
         return None
 
 
 def status_of(result: Result) -> ExitStatus:
     """The exit status for a single history."""
-    return result.valid.exit_status if isinstance(result, Verdict) else result.exit_status
+    return result.validity.exit_status if isinstance(result, Verdict) else result.exit_status

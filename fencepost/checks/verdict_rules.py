@@ -230,7 +230,7 @@ def decide(evidence: Evidence, result: CheckResult) -> Verdict:
         history=evidence.history,
         name=evidence.plan.options.name or pipeline.name or evidence.plan.options.run_name,
         seed=evidence.plan.options.seed,
-        valid=valid,
+        valid=valid.json,
         summary=summary(
             valid,
             result.anomalies,
@@ -241,7 +241,7 @@ def decide(evidence: Evidence, result: CheckResult) -> Verdict:
             guarantee=pipeline.guarantee,
         ),
         anomalies=result.anomalies,
-        not_checked=result.not_checked,
+        not_checked_because=result.not_checked,
         not_exercised={
             **run_metadata.unscheduled,
             **waived_goals(run),
@@ -298,7 +298,7 @@ def decide_external(path: Path | Url, result: CheckResult) -> Verdict:
         history=str(path),
         name=path.name.split(".")[0],
         seed=None,
-        valid=valid,
+        valid=valid.json,
         summary=summary(
             valid,
             result.anomalies,
@@ -308,7 +308,7 @@ def decide_external(path: Path | Url, result: CheckResult) -> Verdict:
             committed="ok operation",
         ),
         anomalies=result.anomalies,
-        not_checked=result.not_checked,
+        not_checked_because=result.not_checked,
         unknown_because=reasons,
         checked=result.checked,
         coverage=result.coverage,

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from fencepost.checks.run_folders import NamedHistory
-from harness.common.documents import json_text
+from harness.common.documents import encode, json_text
 from harness.common.errors import EnvironmentFailure, FencepostError, UsageError
 from harness.common.progress import Progress
 from harness.results.verdict import Verdict
@@ -21,7 +21,7 @@ def print_run(verdict: Verdict, folder: Path, command: str, *, as_json: bool) ->
     for line in last_lines(verdict, folder, command):
         print(line, file=stream)
     if as_json:
-        print_json(verdict.as_json())
+        print_json(encode(verdict))
 
 
 class InOrder:
@@ -92,11 +92,11 @@ def print_history(history: str, result: Verdict | FencepostError, *, as_json: bo
         else:
             print(f"{name}: no verdict: {printable(result, 4000)}")
     elif as_json:
-        print_json(result.as_json())
+        print_json(encode(result))
     else:
         from reports.console import WORDS, allowed_and_unknown, examples_of_history, first_examples
 
-        print(f"{name}: {WORDS[result.valid]}: {result.summary}")
+        print(f"{name}: {WORDS[result.validity]}: {result.summary}")
         examples = first_examples(result) if stored else examples_of_history(result)
         for line in chain(examples, allowed_and_unknown(result)):
             print(f"  {line}")

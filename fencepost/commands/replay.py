@@ -91,7 +91,7 @@ def command(
             schedule=Schedule.from_tables(plan.schedule, plan.run.get("churn", ())),
         )
     output.print_run(verdict, new, f"fencepost replay {new}", as_json=as_json)
-    return verdict.valid.exit_status
+    return verdict.validity.exit_status
 
 
 def _command_line(

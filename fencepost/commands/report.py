@@ -27,7 +27,7 @@ def command(store: str) -> ExitStatus:
     from fencepost.checks.check_stored_runs import open_evidence
 
     evidence = open_evidence(store, folder)
-    if verdict.valid is Validity.VALID and evidence.had_log and not (folder / "log").is_dir():
+    if verdict.validity is Validity.VALID and evidence.had_log and not (folder / "log").is_dir():
         raise UnreadableInput(
             f"{folder / 'log'} was removed after the run was checked: `fencepost check --update {folder}` checks "
             "the remaining evidence"

@@ -48,4 +48,4 @@ def command(sets: tuple[str, ...], config: str | None, as_json: bool, **flags: A
         progress.say(f"seed {options.seed}")
         verdict, folder = run(options, progress, command=repeat)
     output.print_run(verdict, folder, repeat, as_json=as_json)
-    return verdict.valid.exit_status
+    return verdict.validity.exit_status

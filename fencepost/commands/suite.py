@@ -11,6 +11,7 @@ import click
 from fencepost.commands import flags as command_flags
 from fencepost.commands import options as cli_options
 from fencepost.commands import output
+from harness.common.documents import encode
 from harness.common.errors import ExitStatus, UsageError
 from harness.settings.kinds import Duration, OneOf, WholeNumber
 from harness.settings.options import Options, parse_set, to_toml
@@ -212,7 +213,7 @@ def _print_plan(
     previous = previous_suites(store, plan.suite.name, plan.suite.started)
     forecast = preview(plan, previous, jobs or _default_jobs(), free_memory_mb() // MEMORY_MB, limit_s)
     if as_json:
-        output.print_json(forecast.suite.as_json(), indent=1)
+        output.print_json(encode(forecast.suite), indent=1)
     else:
         print(*forecast.lines(), sep="\n")
     return ExitStatus.VALID
@@ -248,4 +249,4 @@ def _print_result(suite: "Suite", folder: Path, resume_command: str, *, as_json:
     if unfinished:
         print(f"resume   {resume_command}", file=stream)
     if as_json:
-        output.print_json(suite.as_json())
+        output.print_json(encode(suite))

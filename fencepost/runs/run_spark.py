@@ -3,9 +3,10 @@
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from checkers.spark.interrupts import interruptible
 from fencepost.checks.check_stored_runs import check_stored_run, open_evidence
@@ -66,7 +67,7 @@ class RunSpark:
             else:
                 if isinstance(result, FencepostError):
                     raise result
-                return replace(result, history=str(folder))
+                return structs.replace(result, history=str(folder))
         own = self._own or self._start_own(self._java)
         with interruptible(own):
             return check_stored_run(own.session(), open_evidence(str(folder), folder), phase)

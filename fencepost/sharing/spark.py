@@ -2,13 +2,15 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from fencepost.sharing.client import send_request
 from fencepost.sharing.process import SERVER_VARIABLE
 from harness.common import errors
+from harness.common.documents import decode, encode
 from harness.common.errors import EnvironmentFailure, FencepostError
 from harness.results.verdict import Verdict
 
@@ -17,8 +19,7 @@ START_TIMEOUT_S = 5.0
 INSTALLATION = str(Path(__file__).resolve().parents[2])
 
 
-@dataclass(frozen=True)
-class SparkParts:
+class SparkParts(Struct, frozen=True):
     """The settings of the shared Spark. Only clients with equal settings can share it."""
 
     java_home: str
@@ -27,18 +28,12 @@ class SparkParts:
     installation: str = INSTALLATION  # another installation may have other checkers
 
 
-@dataclass(frozen=True)
-class SparkRequest:
+class SparkRequest(Struct, frozen=True):
     """Check these stored runs, in this order. Without runs, only start Spark."""
 
     parts: SparkParts
     runs: Sequence[str] = ()  # absolute paths of folders; each verdict has its path as `history`
     allow: Sequence[str] = ()  # anomalies that do not make a run invalid
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> "SparkRequest":
-        """The inverse of `dataclasses.asdict`."""
-        return cls(SparkParts(**body["parts"]), list(body["runs"]), list(body["allow"]))
 
 
 class SharedSpark:
@@ -49,11 +44,11 @@ class SharedSpark:
 
     def start(self, parts: SparkParts) -> None:
         """Start Spark if it has not started. Returns before Spark is ready."""
-        send_request(self._path, {"spark": asdict(SparkRequest(parts))}, lambda name: None, START_TIMEOUT_S)
+        send_request(self._path, {"spark": encode(SparkRequest(parts))}, lambda name: None, START_TIMEOUT_S)
 
     def check(self, request: SparkRequest, phase: Callable[[str], None]) -> list[Verdict | FencepostError]:
         """Check the runs and decide their verdicts. If a run has no verdict, its result is the error."""
-        answer = send_request(self._path, {"spark": asdict(request)}, phase)
+        answer = send_request(self._path, {"spark": encode(request)}, phase)
         return [result_from_json(body) for body in answer["results"]]
 
 
@@ -66,14 +61,14 @@ def shared_spark() -> SharedSpark | None:
 def result_as_json(result: Verdict | FencepostError) -> dict[str, Any]:
     """Encode a verdict or an error."""
     if isinstance(result, Verdict):
-        return {"verdict": result.as_json()}
+        return {"verdict": encode(result)}
     return {"error": type(result).__name__, "text": str(result)}
 
 
 def result_from_json(body: Mapping[str, Any]) -> Verdict | FencepostError:
     """The inverse of `result_as_json`. An error class that takes more than a text becomes `EnvironmentFailure`."""
     if "verdict" in body:
-        return Verdict.from_json(body["verdict"])
+        return decode(body["verdict"], Verdict)
     kind = getattr(errors, body["error"], EnvironmentFailure)
     try:
         error = kind(body["text"])

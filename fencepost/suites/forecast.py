@@ -2,7 +2,9 @@
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec import structs
 
 from fencepost.suites.plan import EACH, SuitePlan
 from fencepost.suites.previous import oldest_run_first
@@ -112,13 +114,13 @@ def preview(
     course = estimate(plan.options, waiting, at_once, limit_s)
     left_out = {cell.name for cell in course.left_out}
     cells = [
-        replace(cell, reason=NO_TIME if cell.name in left_out else "")
+        structs.replace(cell, reason=NO_TIME if cell.name in left_out else "")
         if cell.state is CellState.NOT_RUN
         else cell
         for cell in plan.suite.cells
     ]
     return Preview(
-        suite=replace(plan.suite, cells=cells),
+        suite=structs.replace(plan.suite, cells=cells),
         estimate=course,
         jobs=at_once,
         memory_limited=memory_jobs < min(jobs, len(waiting)),

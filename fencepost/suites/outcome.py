@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+
+from msgspec import structs
 
 from fencepost import registry
 from fencepost.suites.failures import ListedFailure, ListedFailures, forbidden, unlisted
@@ -32,7 +34,7 @@ def ended(cell: Cell, suite_folder: Path, run: Path) -> Cell:
     except UnreadableInput:
         metadata = RunMetadata()
     versions = dict(metadata.versions)
-    return replace(
+    return structs.replace(
         cell,
         state=CellState.NOT_CHECKED,
         reason="",
@@ -47,7 +49,7 @@ def ended(cell: Cell, suite_folder: Path, run: Path) -> Cell:
 def failed(cell: Cell, why: str) -> Cell:
     """A cell whose run has no verdict, because Fencepost or its environment failed."""
     key = cell.fingerprint or fingerprint(cell.options, cell.versions)
-    return replace(cell, state=CellState.FAILED, reason=why, fingerprint=key)
+    return structs.replace(cell, state=CellState.FAILED, reason=why, fingerprint=key)
 
 
 def with_verdict(cell: Cell, result: Verdict | FencepostError, failures: ListedFailures, today: date) -> Cell:
@@ -59,9 +61,9 @@ def with_verdict(cell: Cell, result: Verdict | FencepostError, failures: ListedF
     decision = _decide(result, planted, known)
     examples = [(name, findings) for name, findings in causes_first(result.anomalies) if findings.example]
     unlisted_first = sorted(examples, key=lambda example: example[0] not in decision.unlisted)
-    unknown = result.unknown_because if result.valid is Validity.UNKNOWN else ()
+    unknown = result.unknown_because if result.validity is Validity.UNKNOWN else ()
     remedy = decision.remedy or (printable(unknown[0].remedy, MOST_CHARACTERS) if unknown else "")
-    return replace(
+    return structs.replace(
         cell,
         state=decision.state,
         reason=decision.reason,
@@ -87,9 +89,9 @@ class _Decision:
 
 
 def _decide(verdict: Verdict, planted: Sequence[ListedFailure], known: Sequence[ListedFailure]) -> _Decision:
-    if verdict.valid is Validity.UNKNOWN:
+    if verdict.validity is Validity.UNKNOWN:
         return _Decision(CellState.UNKNOWN, verdict.summary)
-    if verdict.valid is Validity.VALID:
+    if verdict.validity is Validity.VALID:
         return _missed(planted) if planted else _Decision(CellState.VALID, verdict.summary)
     counts, more = forbidden(verdict), unlisted(verdict, [*planted, *known])
     if more or not counts:

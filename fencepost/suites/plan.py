@@ -13,6 +13,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from msgspec import structs
+
 from fencepost import registry
 from fencepost.command_line import command_line
 from fencepost.runs.planning import draw_schedule
@@ -257,7 +259,9 @@ def resume(stored: Suite, file: Path | None, request: SuiteRequest) -> SuitePlan
     judge = request.judge or stored.judge
     if file is None:
         options = _stored_options(stored)
-        return SuitePlan(replace(stored, judge=judge), options, failures.read(stored.known, stored.expected))
+        return SuitePlan(
+            structs.replace(stored, judge=judge), options, failures.read(stored.known, stored.expected)
+        )
     sets = [*([stored.sets] if stored.sets else []), *request.sets]
     if missing := set_options(sets).missing_secrets:
         raise UsageError(
@@ -274,7 +278,7 @@ def resume(stored: Suite, file: Path | None, request: SuiteRequest) -> SuitePlan
         raise UsageError(
             f"{file} or --set has changed since the suite began: {changed}; begin a new suite{old}"
         )
-    suite = replace(stored, judge=judge, known=plan.suite.known, expected=plan.suite.expected)
+    suite = structs.replace(stored, judge=judge, known=plan.suite.known, expected=plan.suite.expected)
     return replace(plan, suite=suite)
 
 

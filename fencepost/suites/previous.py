@@ -3,9 +3,10 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from harness.common.errors import UnreadableInput
 from harness.results.suite import SUITE_FILE, Cell, CellState, Flake, Suite
@@ -57,7 +58,7 @@ def compare(suite: Suite, previous: Sequence[Suite]) -> Suite:
     cells = [
         _compare(cell, [cells[cell.name] for cells in by_name if cell.name in cells]) for cell in suite.cells
     ]
-    return replace(suite, cells=cells, previous=previous[0].started if previous else None)
+    return structs.replace(suite, cells=cells, previous=previous[0].started if previous else None)
 
 
 def _compare(cell: Cell, previous: Sequence[Cell]) -> Cell:
@@ -66,7 +67,7 @@ def _compare(cell: Cell, previous: Sequence[Cell]) -> Cell:
     comparable = [run for run in [cell, *with_outcome[: MOST_SUITES - 1]] if _comparable(run, cell)]
     counted = [run for run in comparable if run.state.good or run.state.bad]
     flake = Flake(len(counted), sum(run.state.bad for run in counted))
-    return replace(cell, before=last.state if last else None, new=_is_new(cell, last), flake=flake)
+    return structs.replace(cell, before=last.state if last else None, new=_is_new(cell, last), flake=flake)
 
 
 def _is_new(cell: Cell, last: Cell | None) -> bool:

@@ -191,7 +191,7 @@ def _counts(status: SuiteStatus) -> Table:
         f"{done} of {total} runs, about {duration(status.left_s)} left",
     )
     counts = Text()
-    for state, count in status.suite.counts().items():
+    for state, count in status.suite.counts.items():
         if count and state is not CellState.NOT_RUN:
             counts.append(f"{count} {state}  ", style=COLOURS.get(state, "dim"))
     table = Table.grid()

@@ -6,10 +6,11 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import structs
 
 from fencepost.suites.previous import compare, previous_suites
 from harness.common.errors import UnreadableInput, UsageError
@@ -50,7 +51,7 @@ class SuiteRecord:
 
     def change(self, **changes: object) -> None:
         """Replace fields of the suite."""
-        self.suite = replace(self.suite, **changes)  # type: ignore[arg-type]
+        self.suite = structs.replace(self.suite, **changes)
         self.suite.save(self.folder)
 
     def update(self, *cells: Cell) -> None:

@@ -9,6 +9,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from msgspec import structs
+
 from fencepost.checks.check import check
 from fencepost.checks.run_folders import NamedHistory
 from fencepost.sharing.process import shared_spark
@@ -191,11 +193,11 @@ class SuiteRun:
         if self._settings.limit_s is not None:
             spent_s = time.monotonic() - self._began
             if spent_s + run_s(self._options[cell.name]) > self._settings.limit_s:
-                self._record.update(replace(cell, reason=NO_TIME))
+                self._record.update(structs.replace(cell, reason=NO_TIME))
                 return
         self._record.clear(cell)
         child = self._spawn(cell, supervisor)
-        cell = replace(cell, started=datetime.now(UTC).isoformat(timespec="seconds"))
+        cell = structs.replace(cell, started=datetime.now(UTC).isoformat(timespec="seconds"))
         self._record.update(cell)
         self._active.append(_ActiveRun(cell, child, time.monotonic()))
         self._progress.started(cell)
@@ -236,7 +238,7 @@ class SuiteRun:
         return False
 
     def _finish(self, run: _ActiveRun) -> None:
-        cell = self._outcome(replace(run.cell, duration_s=round(run.seconds(), 1)), run)
+        cell = self._outcome(structs.replace(run.cell, duration_s=round(run.seconds(), 1)), run)
         self._record.update(cell)
         self._progress.ended(cell)
 

@@ -1,20 +1,27 @@
-"""Read TOML and JSON files that a user, another program or a damaged disk may have changed.
+"""Read and write TOML and JSON documents. A user, another program or a damaged disk may have changed them.
+
+Each document is described once, by a `msgspec.Struct`: `decode` checks that a body has its form, `encode` returns the
+body.
 
 All errors of a document are `ValueError`, also those that the parsers of Python do not report so: a document that is
 nested too deeply (`RecursionError`) or is too large for the memory (`MemoryError`).
 """
 
 import json
+import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
 
 MOST_BYTES = 256 << 20
 """The largest document that is read. The largest `verdict.json` has some megabytes."""
 MOST_DEPTH = 100
 """The largest number of tables and lists inside each other. The documents of Fencepost have fewer than ten."""
+T = TypeVar("T")
 TOO_DEEP = f"it is nested more than {MOST_DEPTH} levels deep"
 
 
@@ -37,6 +44,80 @@ def parse_toml(text: str) -> dict[str, Any]:
 def parse_json(text: str) -> Any:
     """Parse JSON. Raises ValueError, also if an object has a key twice, or for a number that JSON does not have."""
     return _parsed(_json, text)
+
+
+def decode(body: object, kind: type[T]) -> T:
+    """Return the value of type `kind` that a body describes. Raises ValueError, which says which key is wrong and why.
+
+    A class that msgspec does not know has the methods `from_json` and `as_json`.
+    """
+    try:
+        return msgspec.convert(body, kind, dec_hook=lambda cls, value: cls.from_json(value))
+    except msgspec.ValidationError as error:
+        raise ValueError(_in_words(str(error))) from error
+
+
+def read_document(path: Path, kind: type[T], *, new: Collection[str] = ()) -> T:
+    """Read a JSON file that holds an encoded value of type `kind`. Raises OSError, ValueError.
+
+    A key that is always written may not be missing, unless it is in `new`: files of earlier versions do not have these.
+    """
+    body = read_json(path)
+    value = decode(body, kind)
+    if missing := next(_missing(body, encode(value), new), ""):
+        raise ValueError(f"{missing} is missing, and it is always written")
+    return value
+
+
+def _missing(body: object, written: object, new: Collection[str]) -> Iterator[str]:
+    """Yield each key of `written` that `body` does not have, as `faults[0].acted`."""
+    if isinstance(body, dict) and isinstance(written, dict):
+        for key, value in written.items():
+            if key not in body:
+                if key not in new:
+                    yield key
+            else:
+                inner = _missing(body[key], value, new)
+                yield from (f"{key}{'' if path.startswith('[') else '.'}{path}" for path in inner)
+    elif isinstance(body, list) and isinstance(written, list):
+        for n, (mine, value) in enumerate(zip(body, written, strict=True)):
+            yield from (f"[{n}].{path}" for path in _missing(mine, value, new))
+
+
+def encode(value: object) -> Any:
+    """Return the body of a value: dicts, lists, texts, numbers, booleans and None. The inverse of `decode`."""
+    return msgspec.to_builtins(value, enc_hook=lambda part: part.as_json())
+
+
+def _in_words(message: str) -> str:
+    """Say an error of msgspec with the path of the key as the documentation writes it: `faults[0].acted`."""
+    message, _, path = message.partition(" - at `$")
+    path = path.rstrip("`").removeprefix(".")
+    key = f"{path}: " if path else ""
+    if match := re.fullmatch(r"Object missing required field `(.*)`", message):
+        return f"{key}{match[1]} is missing"
+    if match := re.fullmatch(r"Object contains unknown field `(.*)`", message):
+        return f"{key}there is no key {match[1]}"
+    if match := re.fullmatch(r"Expected `(.*)`, got `(.*)`", message):
+        expected = " or ".join(_TYPES.get(name, name) for name in match[1].split(" | "))
+        return f"{key}expected {expected}, not {_TYPES.get(match[2], match[2])}"
+    if match := re.fullmatch(r"Invalid (?:enum )?value (.*)", message):
+        return f"{key}there is no {match[1]}"
+    if match := re.fullmatch(r"Expected `(int|float)` (>=|<=) (.*)", message):
+        bound = f"at {'least' if match[2] == '>=' else 'most'} {float(match[3]):g}"
+        return f"{key}expected {_TYPES[match[1]]} of {bound}"
+    return f"{key}{message[:1].lower()}{message[1:]}"
+
+
+_TYPES = {
+    "object": "an object",
+    "array": "a list",
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "null",
+}
 
 
 def json_text(body: object, indent: int | None = None) -> str:

@@ -5,7 +5,6 @@
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Self, TypeVar
 
@@ -22,21 +21,33 @@ show.
 P = TypeVar("P", bound="Part")
 
 
-@dataclass
 class Part:
     """A part of an example, such as a position or a replica. The subclasses are the kinds that reports distinguish.
 
     A stored verdict may hold anything, so every fact may be absent, null or of any JSON type.
+
+    Args:
+        label: its key in the example; in a list, the key without the plural s
+        facts: JSON by key; an object under a key of `KINDS` is a part
     """
 
-    label: str  # its key in the example; in a list, the key without the plural s
-    facts: dict[str, Any]  # JSON by key; an object under a key of `KINDS` is a part
+    def __init__(self, label: str, facts: dict[str, Any]) -> None:
+        self.label = label
+        self.facts = facts
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.label!r}, {self.facts!r})"
 
     @classmethod
-    def from_json(cls, label: str, body: Mapping[str, Any]) -> Self:
+    def from_json(cls, body: Mapping[str, Any], label: str = "operation") -> Self:
         """Decode an object of `verdict.json`. Raises TypeError if it is not an object."""
         if not isinstance(body, Mapping):
-            raise TypeError(f"{body!r} is not an object")
+            raise TypeError(f"expected an object, not {body!r}")
         return cls(label, {key: _decode(key, value) for key, value in body.items()})
 
     def as_json(self) -> dict[str, Any]:
@@ -151,18 +162,29 @@ KINDS: Mapping[str, type[Part]] = {
 """By key of an example or of a part: the kind of the object that it holds, or of the objects in its list."""
 
 
-@dataclass
 class Example:
-    """One example of a finding."""
+    """One example of a finding.
 
-    facts: dict[str, Any]
-    """By key, in the order of `verdict.json`: a part, a list of parts, or JSON if the key is not in `KINDS`."""
+    Args:
+        facts: By key, in the order of `verdict.json`: a part, a list of parts, or JSON if the key is not in `KINDS`.
+    """
+
+    def __init__(self, facts: dict[str, Any]) -> None:
+        self.facts = facts
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Example) and other.facts == self.facts
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Example({self.facts!r})"
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "Example":
         """Decode an entry of `examples`. Raises TypeError if it is not an object."""
         if not isinstance(body, Mapping):
-            raise TypeError(f"{body!r} is not an example")
+            raise TypeError(f"expected an object, not {body!r}")
         return cls({key: _decode(key, value) for key, value in body.items()})
 
     def as_json(self) -> dict[str, Any]:
@@ -320,10 +342,10 @@ def _decode(key: str, value: Any) -> Any:
     if kind is None:
         return value
     if isinstance(value, Mapping):
-        return kind.from_json(key, value)
+        return kind.from_json(value, key)
     if isinstance(value, list):
         label = key.removesuffix("s")
-        return [kind.from_json(label, item) if isinstance(item, Mapping) else item for item in value]
+        return [kind.from_json(item, label) if isinstance(item, Mapping) else item for item in value]
     return value
 
 

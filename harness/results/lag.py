@@ -3,9 +3,11 @@
 This is the key `left` of `verdict.json`. It explains a verdict and never decides it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, field
+from msgspec.structs import astuple, force_setattr
 
 from harness.results.wording import join_words, number, plural, printable
 
@@ -14,16 +16,21 @@ MOST_ROWS = 50
 OPEN_RECORD = "record of an open transaction"
 
 
-@dataclass(frozen=True)
-class EntryCounts:
+class EntryCounts(Struct, frozen=True):
     """How many log entries of each kind a range of a partition has."""
 
-    committed_records: int = 0  # of committed transactions, or outside transactions; without sentinels
-    open_records: int = 0  # of transactions without a marker
-    aborted_records: int = 0
-    commit_markers: int = 0
-    abort_markers: int = 0
-    sentinels: int = 0
+    committed_records: Annotated[
+        int,
+        Meta(
+            description="of committed transactions, or outside transactions; the group has not processed them. "
+            "Without sentinels"
+        ),
+    ] = 0
+    open_records: Annotated[int, Meta(description="of transactions without a marker")] = 0
+    aborted_records: Annotated[int, Meta(description="of aborted transactions")] = 0
+    commit_markers: Annotated[int, Meta(description="of any transactions")] = 0
+    abort_markers: Annotated[int, Meta(description="of any transactions")] = 0
+    sentinels: Annotated[int, Meta(description="records with which Fencepost marks the end of the run")] = 0
 
     def __add__(self, other: "EntryCounts") -> "EntryCounts":
         return EntryCounts(*(mine + more for mine, more in zip(self.numbers, other.numbers, strict=True)))
@@ -31,7 +38,7 @@ class EntryCounts:
     @property
     def numbers(self) -> tuple[int, ...]:
         """The counts, in the order of the fields."""
-        return tuple(getattr(self, each.name) for each in fields(self))
+        return astuple(self)
 
     @property
     def is_left(self) -> bool:
@@ -46,7 +53,7 @@ class EntryCounts:
             (self.open_records, OPEN_RECORD),
         )
         parts = [plural(count, words, _several(words)) for count, words in left if count]
-        return join_words([*parts, *self.harmless], most=len(fields(self)))
+        return join_words([*parts, *self.harmless], most=len(self.numbers))
 
     @property
     def harmless(self) -> list[str]:
@@ -69,19 +76,32 @@ def _several(words: str) -> str:
     )
 
 
-@dataclass(frozen=True)
-class PartitionLag:
+class PartitionLag(Struct, frozen=True):
     """The lag of a group in one partition: the log entries from its committed offset to the log end."""
 
-    stage: str
-    group: str | None  # None: the stage has no group, or its [stage.progress] says what it has processed
-    topic: str
-    partition: int | None  # None: all partitions of the topic
-    committed: int | None = None  # None: the group has committed no offset, or it is not known
-    end: int | None = None  # the offset after the last log entry; None: not known
-    entries: EntryCounts | None = None  # None: not known
-    not_known: str = ""  # why it is not known; empty: it is known
-    pending: int | None = None  # a later offset whose commit is in an open transaction
+    stage: Annotated[str, Meta(description="the stage that reads the partition")]
+    group: Annotated[
+        str | None,
+        Meta(description="null: the stage has no group, or its [stage.progress] says what it has processed"),
+    ]
+    topic: Annotated[str, Meta(description="the topic that the stage reads")]
+    partition: Annotated[int | None, Meta(description="null: all partitions of the topic")]
+    committed: Annotated[
+        int | None, Meta(description="null: the group has committed no offset, or it is not known")
+    ] = None
+    end: Annotated[
+        int | None, Meta(description="the offset after the last log entry; null: it is not known")
+    ] = None
+    entries: Annotated[EntryCounts | None, Meta(description="null: they are not known")] = None
+    not_known: Annotated[str, Meta(description="why they are not known; empty: they are known")] = ""
+    pending: Annotated[
+        int | None,
+        Meta(description="a later offset whose commit is in an open transaction; null: there is none"),
+    ] = None
+    between: Annotated[str, Meta(description="the entries in words")] = ""
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "between", self._between())
 
     @property
     def name(self) -> str:
@@ -97,9 +117,7 @@ class PartitionLag:
             else f"group {printable(self.group, 80)}"
         )
 
-    @property
-    def between(self) -> str:
-        """The log entries from the committed offset to the log end, in words."""
+    def _between(self) -> str:
         words = f"not known: {self.not_known}" if self.entries is None else self.entries.words
         words = words.replace("the group has", "the stage has") if self.group is None else words
         if self.pending is None:
@@ -113,40 +131,44 @@ class PartitionLag:
         sizes = (-counts.committed_records, -counts.open_records, -sum(counts.numbers))
         return kind, *sizes, self.stage, self.topic, self.partition or 0
 
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> "PartitionLag":
-        """Read what `as_json` returned. Raises KeyError or TypeError."""
-        own = {key: value for key, value in body.items() if key != "between"}
-        return cls(**{**own, "entries": _counts(own["entries"])})
 
-    def as_json(self) -> dict[str, Any]:
-        """Return an entry of `rows`."""
-        body = asdict(self)
-        for key in ("not_known", "pending"):
-            if not body[key]:
-                del body[key]
-        return body | {"between": self.between}
-
-
-def _counts(body: Mapping[str, Any] | None) -> EntryCounts | None:
-    return None if body is None else EntryCounts(**body)
-
-
-@dataclass(frozen=True)
-class Lag:
+class Lag(Struct, frozen=True):
     """The lag of the groups of a run: one row for each group and each partition that its stage reads.
 
     A stage that does not commit for a group has one row for each topic that it reads. If its [stage.progress] printed
     positions, it has one row for each partition, and if it printed a number, one row for all its topics.
     """
 
-    rows: Sequence[PartitionLag] = ()  # at most `MOST_ROWS`, the worst first
-    all_rows: int = 0  # the number of rows before the last ones were left out
-    unknown_rows: int = 0  # how many of all rows are not known
-    entries: EntryCounts = field(default_factory=EntryCounts)  # the sum of all rows that are known
-    not_known: str = (
-        ""  # why the first unknown row is not known, or why there is no row; empty: all are known
+    summary: Annotated[
+        str, Meta(description="whether anything is left, and why tools show a lag, in sentences")
+    ] = ""
+    entries: Annotated[EntryCounts, Meta(description="the sum of all rows that are known")] = field(
+        default_factory=EntryCounts
     )
+    all_rows: Annotated[
+        int,
+        Meta(
+            description="the number of pairs of a group and a partition. A stage that commits for no group counts "
+            "once for each of its topics; with [`[stage.progress]`](your-pipeline.md#the-end-of-a-run), "
+            "once for each partition, or once if it printed a number"
+        ),
+    ] = 0
+    unknown_rows: Annotated[int, Meta(description="how many of them are not known")] = 0
+    not_known: Annotated[
+        str,
+        Meta(description="why the first of them is not known, or why there is none; empty: all are known"),
+    ] = ""
+    rows: Annotated[
+        tuple[PartitionLag, ...],
+        Meta(
+            description="at most 50 of them: first those with something left, then those that are not known, then "
+            "the rest by their lag"
+        ),
+    ] = ()
+
+    def __post_init__(self) -> None:
+        summary = " ".join((*self._left(), *self._nothing(), *self._unknown()))
+        force_setattr(self, "summary", summary)
 
     @classmethod
     def of(cls, rows: Iterable[PartitionLag]) -> "Lag":
@@ -171,11 +193,6 @@ class Lag:
     def is_left(self) -> bool:
         """Return whether a group has not processed a committed record, or a transaction is open."""
         return self.entries.is_left
-
-    @property
-    def summary(self) -> str:
-        """Say in sentences whether anything is left, and why tools show a lag."""
-        return " ".join((*self._left(), *self._nothing(), *self._unknown()))
 
     def _left(self) -> Iterator[str]:
         if count := self.entries.committed_records:
@@ -215,26 +232,3 @@ class Lag:
             if self.unknown_rows < self.all_rows:
                 where = f" in {number(self.unknown_rows)} of {plural(self.all_rows, 'partition')}"
             yield f"It is not known whether anything is left{where}: {printable(self.not_known, 300)}."
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> "Lag":
-        """Read what `as_json` returned. Raises KeyError or TypeError."""
-        own = {key: value for key, value in body.items() if key != "summary"}
-        return cls(
-            **own
-            | {
-                "rows": tuple(PartitionLag.from_json(row) for row in own["rows"]),
-                "entries": EntryCounts(**own["entries"]),
-            }
-        )
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the value of `left`."""
-        return {
-            "summary": self.summary,
-            "entries": asdict(self.entries),
-            "all_rows": self.all_rows,
-            "unknown_rows": self.unknown_rows,
-            "not_known": self.not_known,
-            "rows": [row.as_json() for row in self.rows],
-        }

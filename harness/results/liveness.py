@@ -1,9 +1,10 @@
 """How long a fault hurt: when the pipeline committed again, its gaps, and when it was back to normal."""
 
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from harness.results import Count, Duration
 
 COMPARED_WITH_NORMAL = ("rate_back_s", "latency_back_s", "lag_back_s")
 """The values of `Liveness` that are measured against what was normal before the fault."""
@@ -11,8 +12,7 @@ LEAST_BEFORE_S = 3
 """A median of fewer seconds before the fault says nothing: then it is not known when the value was back."""
 
 
-@dataclass(frozen=True)
-class Liveness:
+class Liveness(Struct, frozen=True):
     """The progress of a pipeline in the window of one fault. Durations are seconds. None: it did not happen, or the
     evidence does not show it.
 
@@ -24,26 +24,80 @@ class Liveness:
     two seconds.
     """
 
-    first_commit_s: float | None = (
-        None  # from the injection to the next commit; of a rule, from its first act
-    )
-    first_commit_after_heal_s: float | None = None  # from the heal to the first commit that followed
-    longest_gap_s: float | None = None  # the longest time without a commit
-    worst_partition: str | None = (
-        None  # the output partition with the longest time without a commit: "invoices/2"
-    )
-    worst_partition_gap_s: float | None = None
-    lso_still_s: float | None = None  # the longest time that the LSO of a partition stood while its end moved
-    lso_partition: str | None = None
-    rate_back_s: float | None = None  # from the injection until commits per second are back in their band
-    latency_back_s: float | None = None  # the same for the latency of commits
-    lag_back_s: float | None = None  # the same for the lag
-    aborted: int | None = None  # transactions that were aborted
-    fenced: int | None = None  # transactions that were fenced
-    rebalances: int | None = None  # how often consumers were assigned partitions
-    bound_s: float | None = None  # the longest gap that the time-outs in force explain for this kind of fault
-    seconds_before: int | None = None  # of load before the fault that say what is normal, at most ten
-    not_known: str | None = None  # why nothing is known; all others are None then
+    first_commit_s: Annotated[
+        Duration | None,
+        Meta(
+            description="from the injection to the first commit that followed. A rule counts from the first message "
+            "on which it acted"
+        ),
+    ] = None
+    first_commit_after_heal_s: Annotated[
+        Duration | None, Meta(description="from the heal to the first commit that followed")
+    ] = None
+    longest_gap_s: Annotated[
+        Duration | None, Meta(description="the longest time without a commit in the window of the fault")
+    ] = None
+    worst_partition: Annotated[
+        str | None,
+        Meta(
+            description="the output partition with the longest time without a commit: `invoices/2`. Only partitions "
+            "that had received commits before the fault are compared"
+        ),
+    ] = None
+    worst_partition_gap_s: Annotated[
+        Duration | None, Meta(description="the longest time without a commit in that partition")
+    ] = None
+    lso_still_s: Annotated[
+        Duration | None,
+        Meta(
+            description="the longest time in which the last stable offset of a partition did not move although its "
+            "end had moved"
+        ),
+    ] = None
+    lso_partition: Annotated[str | None, Meta(description="that partition")] = None
+    rate_back_s: Annotated[
+        Duration | None,
+        Meta(
+            description="from the injection until commits per second are back in their band: for two seconds within "
+            "25 % of their median in the ten seconds before the fault, or better"
+        ),
+    ] = None
+    latency_back_s: Annotated[Duration | None, Meta(description="the same for the latency of commits")] = None
+    lag_back_s: Annotated[Duration | None, Meta(description="the same for the lag")] = None
+    aborted: Annotated[
+        Count | None,
+        Meta(description="transactions in the window that were aborted, according to the transaction log"),
+    ] = None
+    fenced: Annotated[
+        Count | None,
+        Meta(description="transactions in the window that were fenced, according to the journals"),
+    ] = None
+    rebalances: Annotated[
+        Count | None,
+        Meta(
+            description="how often consumers were assigned partitions in the window, according to the journals"
+        ),
+    ] = None
+    bound_s: Annotated[
+        Duration | None,
+        Meta(description="the longest gap that the time-outs in force explain for this kind of fault"),
+    ] = None
+    seconds_before: Annotated[
+        Count | None,
+        Meta(
+            description="the seconds from the first commit to the fault, at most ten: they say what is normal. With "
+            "fewer than three, `rate_back_s`, `latency_back_s` and `lag_back_s` are not known. The first"
+            " fault begins eight seconds after the first input, or earlier if the time limit has no room"
+            " for that"
+        ),
+    ] = None
+    not_known: Annotated[
+        str | None,
+        Meta(
+            description="why nothing is known: the brokers' clocks are not the clock of this machine, a fault "
+            "changed a clock, or a table is missing. All other values are `null` then"
+        ),
+    ] = None
 
     @property
     def normal_known(self) -> bool:
@@ -62,30 +116,3 @@ class Liveness:
         return (
             self.longest_gap_s is not None and self.bound_s is not None and self.longest_gap_s > self.bound_s
         )
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> "Liveness":
-        """Read what `as_json` returned. Raises TypeError."""
-        liveness = cls(**body)
-        for field in fields(cls):
-            if not _TYPE_CHECKS[field.type](getattr(liveness, field.name)):
-                raise TypeError(f"{field.name} of a liveness cannot be {getattr(liveness, field.name)!r}")
-        return liveness
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the value of `liveness` in an entry of `faults`."""
-        return asdict(self)
-
-
-def _is_duration(value: object) -> bool:
-    if value is None:
-        return True
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
-
-
-_TYPE_CHECKS: Mapping[Any, Any] = {
-    float | None: _is_duration,
-    int | None: lambda value: value is None or (type(value) is int and value >= 0),
-    str | None: lambda value: isinstance(value, str | None),
-}
-"""By type of a field: a function that returns whether a JSON value has this type."""

@@ -1,37 +1,31 @@
 """Changes of the workers of a stage while the run went on, as `metadata.json` and `verdict.json` list them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from harness.results import Time
 
 
-@dataclass(frozen=True)
-class MembershipChange:
+class MembershipChange(Struct, frozen=True):
     """One change of a stage's workers, and the partitions that moved. Times are seconds since the run began."""
 
-    stage: str
-    joined: str | None  # the journal of the worker that joined; None: none joined
-    left: str | None  # the journal of the worker that left; None: none left
-    start_s: float
-    end_s: float
-    to: Sequence[str] = ()  # the partitions that the new worker got
-    away: Sequence[str] = ()  # the partitions that other workers got from the one that left
-    why: str = ""  # why the change was not carried out completely; empty: it was
+    stage: Annotated[str, Meta(description="the stage whose workers changed")]
+    joined: Annotated[
+        str | None, Meta(description="the journal of the worker that joined; null: none joined")
+    ]
+    left: Annotated[str | None, Meta(description="the journal of the worker that left; null: none left")]
+    start_s: Annotated[Time, Meta(description="when the change began, in seconds since the run began")]
+    end_s: Annotated[Time, Meta(description="when it was done")]
+    to: Annotated[tuple[str, ...], Meta(description="the partitions that the new worker got")] = ()
+    away: Annotated[
+        tuple[str, ...],
+        Meta(description="the partitions that other workers got from the one that left"),
+    ] = ()
+    why: Annotated[str, Meta(description="why the change was not carried out completely; empty: it was")] = ""
 
     @property
     def partitions(self) -> Sequence[str]:
         """All partitions that moved."""
         return sorted({*self.to, *self.away})
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> "MembershipChange":
-        """Read what `as_json` returned. Raises TypeError."""
-        change = cls(**{**body, "to": tuple(body.get("to", ())), "away": tuple(body.get("away", ()))})
-        are_names = all(isinstance(journal, str | None) for journal in (change.joined, change.left))
-        if not are_names or not all(isinstance(partition, str) for partition in change.partitions):
-            raise TypeError(f"{body!r} does not describe a change of workers")
-        return change
-
-    def as_json(self) -> dict[str, Any]:
-        """Return an entry of `churn`."""
-        return asdict(self)

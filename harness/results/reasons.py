@@ -9,10 +9,12 @@ python -m harness.results.reasons FILE writes the page.
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Self
+
+from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
 
 
 class Consequence(Enum):
@@ -602,40 +604,18 @@ CODES: Mapping[str, ReasonCode] = {code.value: code for code in ReasonCode}
 """The table by code."""
 
 
-@dataclass(frozen=True)
-class Reason:
-    """One reason of one run.
+class Reason(Struct, frozen=True, omit_defaults=True):
+    """Why a run is unknown or a check was skipped, or a warning. docs/reasons.md lists the codes."""
 
-    A `code` that is not in the table raises ValueError. The default of `remedy` is the remedy of the code.
-    """
-
-    code: ReasonCode
-    text: str  # a sentence without a full stop
-    subject: str = ""  # what the reason concerns: a partition, a worker, a fault, a table, an anomaly
-    remedy: str = ""  # what the user can do; empty: nothing has to be done
+    code: Annotated[ReasonCode, Meta(description="one of [the codes](reasons.md)")]
+    text: Annotated[str, Meta(description="a sentence without a full stop")]
+    subject: Annotated[
+        str, Meta(description="what the reason concerns: a partition, a worker, a fault, a table, an anomaly")
+    ] = ""
+    remedy: Annotated[str, Meta(description="what the user can do. By default the remedy of the code")] = ""
 
     def __post_init__(self) -> None:
-        if self.code not in CODES:
-            raise ValueError(f"there is no reason code {self.code!r}")
-        object.__setattr__(self, "code", CODES[self.code])
-        object.__setattr__(self, "remedy", self.remedy or self.code.remedy)
-
-    def as_json(self) -> dict[str, str]:
-        """Return the object in `verdict.json` and `metadata.json`, without empty values."""
-        body = {"code": self.code.value, "subject": self.subject, "text": self.text, "remedy": self.remedy}
-        return {key: value for key, value in body.items() if value}
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> "Reason":
-        """Read what `as_json` returned. Raises KeyError, TypeError."""
-        if not isinstance(body, Mapping):
-            raise TypeError(f"a reason is an object with a code and a text, not {body!r}")
-        optional = {key: body.get(key, "") for key in ("subject", "remedy")}
-        if not all(isinstance(text, str) for text in (body["code"], body["text"], *optional.values())):
-            raise TypeError(f"the values of a reason are texts, not {dict(body)}")
-        if body["code"] not in CODES:
-            raise TypeError(f"there is no reason code {body['code']!r}")
-        return cls(CODES[body["code"]], body["text"], **optional)
+        force_setattr(self, "remedy", self.remedy or self.code.remedy)
 
 
 EXTERNAL_ONLY = Reason(ReasonCode.EXTERNAL_ONLY, "applies only to external histories")

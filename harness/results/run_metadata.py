@@ -4,41 +4,31 @@ A run writes the file when it ends, also after a failure. A run that was killed 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
-from harness.common.documents import json_text, read_json
+from msgspec import Struct
+
+from harness.common.documents import encode, json_text, read_document
 from harness.common.errors import UnreadableInput
+from harness.results import Time
 from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import Reason
 from harness.results.stage_progress import StageProgress
-from harness.results.verdict import FaultReport, is_time
+from harness.results.verdict import FaultReport
 
-_REASON_FIELDS = ("evidence_problems", "unexpected_errors")
 NEW_FIELDS = frozenset({"passed_over", "program_clients", "protocol_crc", "stage_progress"})
 """Fields that the runs of earlier versions do not have."""
 
 
-@dataclass(frozen=True)
-class RunPhase:
+class RunPhase(Struct, frozen=True):
     """A part of a run, in seconds since the run began. Negative times are before the clock started."""
 
     name: str
-    start_s: float
-    end_s: float
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> "RunPhase":
-        """Read an entry of `phases`. Raises TypeError."""
-        phase = cls(**body)
-        if not isinstance(phase.name, str) or not all(map(is_time, (phase.start_s, phase.end_s))):
-            raise TypeError(f"{body!r} is not the report of a phase")
-        return phase
+    start_s: Time
+    end_s: Time
 
 
-@dataclass(frozen=True)
-class ProgramClient:
+class ProgramClient(Struct, frozen=True):
     """An instance of a custom pipeline, as the protocol proxy saw it in the requests of the instance."""
 
     transactional_ids: Sequence[str]
@@ -46,38 +36,37 @@ class ProgramClient:
     """Whether it sent offsets without the generation of its consumer. None: no request with offsets was seen."""
 
 
-@dataclass(frozen=True)
-class RunMetadata:
+class RunMetadata(Struct, frozen=True):
     """Facts about the evidence that only the run itself knows."""
 
-    phases: Sequence[RunPhase] = ()
-    faults: Sequence[FaultReport] = ()
-    churn: Sequence[MembershipChange] = ()  # workers that joined and left
+    phases: Sequence[RunPhase] = []
+    faults: Sequence[FaultReport] = []
+    churn: Sequence[MembershipChange] = []  # workers that joined and left
     # By fault: why the schedule has no entry for a fault that was permitted.
-    unscheduled: Mapping[str, str] = field(default_factory=dict)
+    unscheduled: Mapping[str, str] = {}
     # By goal: why the run did not reach it.
-    unmet_goals: Mapping[str, str] = field(default_factory=dict)
+    unmet_goals: Mapping[str, str] = {}
     # Why the evidence is not complete, for instance because a stage was not drained.
-    evidence_problems: Sequence[Reason] = ()
+    evidence_problems: Sequence[Reason] = []
     interrupted: bool = False
     # Processes that ended by themselves, and errors that are not in the table of errors.
-    unexpected_errors: Sequence[Reason] = ()
-    versions: Mapping[str, str] = field(default_factory=dict)
+    unexpected_errors: Sequence[Reason] = []
+    versions: Mapping[str, str] = {}
     # By request (`EndTxn`): the versions that the workers sent. Empty if requests were not recorded.
-    requests: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    requests: Mapping[str, Sequence[int]] = {}
     # By journal of an instance (`bill-3.0`). Without a protocol proxy on its links, an instance is not in it.
-    program_clients: Mapping[str, ProgramClient] = field(default_factory=dict)
+    program_clients: Mapping[str, ProgramClient] = {}
     # By stage with [stage.progress]: what it printed last.
-    stage_progress: Mapping[str, StageProgress] = field(default_factory=dict)
+    stage_progress: Mapping[str, StageProgress] = {}
     # By group: partitions (`in/4`) that an input topic got during the run, and that the group did not read in time.
-    passed_over: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    passed_over: Mapping[str, Sequence[str]] = {}
     # By table: the rows that the run wrote. Empty if they were not counted.
-    rows: Mapping[str, int] = field(default_factory=dict)
+    rows: Mapping[str, int] = {}
     history_crc: int | None = None  # CRC-32 of history.jsonl; None if the run promises no such file
     protocol_crc: int | None = None  # CRC-32 of protocol.jsonl; None if the run has no protocol proxy
-    compacted: Mapping[str, bool] = field(default_factory=dict)  # by topic, as configured at the end
+    compacted: Mapping[str, bool] = {}  # by topic, as configured at the end
     # By topic: why the cluster did not give its log, and what the user can do.
-    refused_logs: Mapping[str, str] = field(default_factory=dict)
+    refused_logs: Mapping[str, str] = {}
     # How far the wall clock moved against the monotonic clock. None: not measured.
     clock_drift_ms: float | None = None
     # The wall clock time after which the pipeline wrote nothing more. None: sentinels mark it, or it is not known.
@@ -86,41 +75,13 @@ class RunMetadata:
     def save(self, path: Path) -> None:
         """Write the file atomically."""
         part = path.with_suffix(".part")
-        reasons = {name: [reason.as_json() for reason in getattr(self, name)] for name in _REASON_FIELDS}
-        body = asdict(self) | reasons | {"faults": [fault.as_json() for fault in self.faults]}
-        part.write_text(json_text(body, indent=1) + "\n", encoding="utf-8")
+        part.write_text(json_text(encode(self), indent=1) + "\n", encoding="utf-8")
         part.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> "RunMetadata":
         """Read the file. Raises `UnreadableInput`, which names it."""
         try:
-            body: dict[str, Any] = read_json(path)
-            if missing := sorted({field.name for field in fields(cls)} - body.keys() - NEW_FIELDS):
-                raise ValueError(f"{', '.join(missing)} is missing, and every run writes it")
-            return cls(
-                **body
-                | {
-                    "phases": [RunPhase.from_json(phase) for phase in body["phases"]],
-                    "faults": [FaultReport.from_json(fault) for fault in body["faults"]],
-                    "churn": [MembershipChange.from_json(change) for change in body["churn"]],
-                    "rows": dict(body["rows"]),
-                    "program_clients": {
-                        name: ProgramClient(**client)
-                        for name, client in body.get("program_clients", {}).items()
-                    },
-                    "stage_progress": {
-                        name: StageProgress.from_json(progress)
-                        for name, progress in body.get("stage_progress", {}).items()
-                    },
-                }
-                | {name: _reasons(body[name]) for name in _REASON_FIELDS}
-            )
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            return read_document(path, cls, new=NEW_FIELDS)
+        except (OSError, ValueError) as error:
             raise UnreadableInput(f"{path} cannot be read: {error}") from error
-
-
-def _reasons(stored: Any) -> list[Reason]:
-    if not isinstance(stored, list):
-        raise TypeError(f"reasons are a list, not {stored!r}")
-    return [Reason.from_json(reason) for reason in stored]

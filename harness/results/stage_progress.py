@@ -1,19 +1,18 @@
 """The last answer of a stage's `[stage.progress]`: which of its inputs are processed. It is in metadata.json."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from msgspec import Struct
+
+from harness.results import Count
 
 FORM = "lines TOPIC PARTITION OFFSET (the next offset to read), or one number of processed inputs"
 
 
-@dataclass(frozen=True)
-class StageProgress:
+class StageProgress(Struct, frozen=True):
     """The progress of a stage without a consumer group, as its own command or query printed it."""
 
-    positions: Sequence[tuple[str, int, int]] = ()  # topic, partition, the next offset to read
-    processed: int | None = None  # the number of processed inputs; None: it printed positions
-    left: int | None = None  # how many inputs were left at that time; None: not known
+    positions: tuple[tuple[str, Count, Count], ...] = ()  # topic, partition, the next offset to read
+    processed: Count | None = None  # the number of processed inputs; None: it printed positions
+    left: Count | None = None  # how many inputs were left at that time; None: not known
     not_known: str = ""  # why the last call printed nothing usable; it names the command and its last output
 
     @property
@@ -25,17 +24,3 @@ class StageProgress:
     def total(self) -> int:
         """A number that grows while the stage makes progress."""
         return sum(offset for _, _, offset in self.positions) + (self.processed or 0)
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> "StageProgress":
-        """Read what `dataclasses.asdict` returned. Raises TypeError, ValueError."""
-        rows = tuple((topic, partition, offset) for topic, partition, offset in body.get("positions", ()))
-        read = cls(**{**body, "positions": rows})
-        numbers = [
-            read.processed,
-            read.left,
-            *(number for _, partition, offset in rows for number in (partition, offset)),
-        ]
-        if not all(number is None or (type(number) is int and number >= 0) for number in numbers):
-            raise ValueError(f"the progress of a stage has numbers from 0, not {dict(body)}")
-        return read

@@ -4,14 +4,18 @@ A verdict is the worst of its parts, in the order valid < unknown < invalid. If 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from enum import IntEnum
-from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
-from harness.common.documents import json_text, read_json
+from msgspec import Meta, Struct, field
+from msgspec.structs import force_setattr
+
+from harness.common.documents import encode, json_text, read_document
 from harness.common.errors import ExitStatus, UnreadableInput
+from harness.results import Time
 from harness.results.example import Example, Operation
 from harness.results.lag import Lag
 from harness.results.liveness import Liveness
@@ -19,6 +23,8 @@ from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import Reason
 
 SCHEMA_VERSION = 1
+NEW_KEYS = frozenset({"api_errors", "churn", "left"})
+"""Keys that the verdicts of earlier versions do not have."""
 
 
 class Validity(IntEnum):
@@ -29,7 +35,7 @@ class Validity(IntEnum):
     INVALID = 2
 
     @property
-    def json(self) -> bool | str:
+    def json(self) -> bool | Literal["unknown"]:
         """The value in `verdict.json`: true, false or "unknown"."""
         return "unknown" if self is Validity.UNKNOWN else self is Validity.VALID
 
@@ -43,41 +49,43 @@ class Validity(IntEnum):
         }[self]
 
     @classmethod
-    def parse(cls, value: bool | str) -> "Validity":
-        """Read a value of `json`. Raises `UnreadableInput`."""
-        for validity in cls:
-            if validity.json is value or (isinstance(value, str) and validity.json == value):
-                return validity
-        raise UnreadableInput(f'a verdict\'s "valid" must be true, false or "unknown", not {value!r}')
+    def parse(cls, value: bool | Literal["unknown"]) -> "Validity":
+        """Return the validity with this value of `json`."""
+        return next(validity for validity in cls if validity.json == value)
 
 
 CALLER = "--allow"
 """The `allowed_by` of an anomaly that the user permits on the command line."""
-MOST_S = 7 * 86400.0
-"""No run lasts longer than a week, because `time-limit` is at most a day. A greater time is damaged."""
 STAGE = "the stage"
 """The `allowed_by` of an anomaly that the guarantee of one stage permits, though the pipeline promises more."""
 
 
-def is_time(value: object) -> bool:
-    """Return whether a value is a time of a run, in seconds since it began. It may be negative."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MOST_S
-
-
-@dataclass(frozen=True)
-class AnomalyFindings:
+class AnomalyFindings(Struct, frozen=True, omit_defaults=True):
     """The findings of one anomaly in one run."""
 
-    count: int
-    examples: Sequence[Example]  # the first findings, in the order that the checker states
-    allowed: bool = False  # it decides no verdict
-    warning: bool = False  # it is a warning, which never decides a verdict; `allowed` is true as well
-    because: str | None = None  # the anomaly that causes this one
-    allowed_by: str | None = None  # who permits it: Kafka, subscribe, --allow, the workload, the stage
-    sentences: Sequence[str] = ()  # for each example, a sentence that describes it
-    words: str = ""  # the count in words: "3 inputs took effect more than once"
-    meaning: str = ""  # the definition of the anomaly
-    permitted: int = 0  # further findings, which the guarantee of their stage permits
+    count: Annotated[int, Meta(description="how many findings there are")]
+    allowed: Annotated[bool, Meta(description="whether it is permitted, so that it decides no verdict")] = (
+        field(default_factory=bool)
+    )  # with a factory, it is always written
+    warning: Annotated[
+        bool,
+        Meta(description="whether it is a warning, which never decides a verdict; `allowed` is true as well"),
+    ] = False
+    because: Annotated[str | None, Meta(description="the anomaly that causes this one")] = None
+    allowed_by: Annotated[
+        str | None,
+        Meta(description="what permits it: `Kafka`, `subscribe`, `--allow`, `the workload` or `the stage`"),
+    ] = None
+    words: Annotated[str, Meta(description="the count in words: `3 inputs took effect more than once`")] = ""
+    meaning: Annotated[str, Meta(description="the definition of the anomaly")] = ""
+    permitted: Annotated[
+        int, Meta(description="how many further findings there are that the guarantee of their stage permits")
+    ] = 0
+    examples: Annotated[
+        Sequence[Example],
+        Meta(description="the first findings, in the order that the page of the anomaly says"),
+    ] = field(default_factory=list)
+    sentences: Annotated[Sequence[str], Meta(description="a sentence for each example")] = []
 
     @property
     def example(self) -> Example | None:
@@ -89,55 +97,41 @@ class AnomalyFindings:
         """Return whether it is allowed only because of `--allow`."""
         return self.allowed_by == CALLER
 
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> "AnomalyFindings":
-        """Read what `as_json` returned. Raises KeyError or TypeError."""
-        return cls(**{**body, "examples": [Example.from_json(example) for example in body["examples"]]})
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the value in `anomalies`."""
-        body: dict[str, Any] = {"count": self.count, "allowed": self.allowed}
-        if self.warning:
-            body["warning"] = True
-        if self.because:
-            body["because"] = self.because
-        if self.allowed_by:
-            body["allowed_by"] = self.allowed_by
-        for key, words in (("words", self.words), ("meaning", self.meaning)):
-            if words:
-                body[key] = words
-        if self.permitted:
-            body["permitted"] = self.permitted
-        body["examples"] = [example.as_json() for example in self.examples]
-        if self.sentences:
-            body["sentences"] = list(self.sentences)
-        return body
-
-
-@dataclass(frozen=True)
-class FaultReport:
+class FaultReport(Struct, frozen=True, omit_defaults=True):
     """The effect of one planned fault. Times are seconds since the run began.
 
     The fault starts when it is injected, not when it begins to wait for its target.
     """
 
-    fault: str
-    target: str
-    start_s: float
-    end_s: float | None  # None: it was not healed
-    acted: bool
-    evidence: str
-    struck: str  # what was done to the target, in words: "broker 2 was killed"
-    details: Mapping[str, str] = field(default_factory=dict)
-    """The target, by kind: `broker` (`2, 3, 1`: in turn), `brokers` (`1, 3`: at the same time), their `role`, `worker`
-    (its journal), `step`, `transactional_id`, `state`, `group`, `partition`, `topic` or `level` (of a feature). Also
-    `versions` of Kafka, in turn, and `rule`: the rules of the protocol proxy, by their names in its journal. If the
-    topic got partitions: `partitions_before` and `partitions_after`, their numbers as text."""
-    liveness: Liveness | None = None
-    """How long the fault hurt. It is computed with the verdict. None in metadata.json, and if the fault did not act."""
-    halts: bool | None = None
-    """Whether nothing could be committed during the fault. Then its duration adds to the bound of `stalled`. None if
-    an older version stored the run. Then the duration adds, too, because a pipeline may not be accused of this time."""
+    fault: Annotated[str, Meta(description="its name")]
+    target: Annotated[str, Meta(description="its target, as the schedule names it")]
+    start_s: Annotated[Time, Meta(description="when it was injected")]
+    end_s: Annotated[Time | None, Meta(description="when it was healed; null: it was not healed")]
+    acted: Annotated[bool, Meta(description="whether it acted")]
+    evidence: Annotated[str, Meta(description="what shows that it acted, or why it did not")]
+    struck: Annotated[str, Meta(description="what was done to the target, in words: `broker 2 was killed`")]
+    details: Annotated[
+        Mapping[str, str],
+        Meta(
+            description="the target, by kind: `broker` (`2, 3, 1`: in turn), `brokers` (`1, 3`: at the same time), "
+            "their `role`, `worker` (its journal), `step`, `transactional_id`, `state`, `group`, "
+            "`partition`, `topic`, `level` of a feature, `versions` of Kafka in turn, `rule` (the rules "
+            "of the protocol proxy as its journal names them), `partitions_before` and "
+            "`partitions_after` (how many partitions the topic had and has)"
+        ),
+    ] = {}
+    liveness: Annotated[
+        Liveness | None,
+        Meta(description="how long the fault hurt. Only in `verdict.json`, if the fault acted"),
+    ] = None
+    halts: Annotated[
+        bool | None,
+        Meta(
+            description="whether nothing could be committed during the fault, so that its duration adds to the bound"
+            " of `stalled`. Runs of older versions do not say, and then it adds"
+        ),
+    ] = None
 
     @property
     def may_halt(self) -> bool:
@@ -149,62 +143,17 @@ class FaultReport:
         """Its rules, by their names in the journal of the protocol proxy."""
         return tuple(filter(None, self.details.get("rule", "").split(", ")))
 
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> "FaultReport":
-        """Read what `as_json` returned. Raises TypeError."""
-        liveness = body.get("liveness")
-        report = cls(**{**body, "liveness": None if liveness is None else Liveness.from_json(liveness)})
-        details: Iterable[tuple[object, object]] = (
-            report.details.items() if isinstance(report.details, Mapping) else [(None, None)]
-        )
-        texts = (report.fault, report.target, report.evidence, report.struck, *chain(*details))
-        times = (report.start_s, 0.0 if report.end_s is None else report.end_s)
-        are_times = all(map(is_time, times))
-        if (
-            type(report.acted) is not bool
-            or (report.halts is not None and type(report.halts) is not bool)
-            or not are_times
-            or not all(isinstance(text, str) for text in texts)
-        ):
-            raise TypeError(f"{body!r} is not the report of a fault")
-        return report
-
-    def as_json(self) -> dict[str, Any]:
-        """Return an entry of `faults`."""
-        return {
-            "fault": self.fault,
-            "target": self.target,
-            "start_s": self.start_s,
-            "end_s": self.end_s,
-            "acted": self.acted,
-            "evidence": self.evidence,
-            "struck": self.struck,
-            **({"details": dict(self.details)} if self.details else {}),
-            **({"halts": self.halts} if self.halts is not None else {}),
-            **({"liveness": self.liveness.as_json()} if self.liveness else {}),
-        }
-
 
 def checks_without_evidence(not_checked: Mapping[str, Reason]) -> dict[str, Reason]:
     """Return the checks whose evidence is missing, without those that do not apply to this history or workload."""
     return {name: reason for name, reason in not_checked.items() if reason.code.applicable}
 
 
-@dataclass(frozen=True)
-class IndeterminateOperations:
+class IndeterminateOperations(Struct, frozen=True):
     """Operations of which no evidence says whether they took effect."""
 
     count: int = 0
-    examples: Sequence[Operation] = field(default_factory=list)  # the first ones
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> "IndeterminateOperations":
-        """Read what `as_json` returned. Raises KeyError or TypeError."""
-        return cls(body["count"], [Operation.from_json("operation", example) for example in body["examples"]])
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the value of `unsettled`."""
-        return {"count": self.count, "examples": [operation.as_json() for operation in self.examples]}
+    examples: Annotated[Sequence[Operation], Meta(description="the first ones")] = []
 
 
 @dataclass(frozen=True)
@@ -217,104 +166,128 @@ class CheckResult:
         str, Reason
     ]  # by check or table: a crash, or evidence that is missing; the run is unknown
     checked: Sequence[str] = ()  # the anomalies that were searched for
-    coverage: Mapping[str, int] = field(default_factory=dict)
-    stats: Mapping[str, int] = field(default_factory=dict)
-    unsettled: IndeterminateOperations = field(default_factory=IndeterminateOperations)
+    coverage: Mapping[str, int] = dataclass_field(default_factory=dict)
+    stats: Mapping[str, int] = dataclass_field(default_factory=dict)
+    unsettled: IndeterminateOperations = dataclass_field(default_factory=IndeterminateOperations)
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True, tag_field="schema", tag=SCHEMA_VERSION):
     """The content of `verdict.json`."""
 
-    history: str
-    name: str
-    seed: int | None
-    valid: Validity
-    summary: str
-    anomalies: Mapping[str, AnomalyFindings] = field(default_factory=dict)
-    not_checked: Mapping[str, Reason] = field(default_factory=dict)
-    not_exercised: Mapping[str, str] = field(default_factory=dict)
-    unknown_because: Sequence[Reason] = ()  # each reason that keeps a run from being valid
-    warnings: Sequence[Reason] = ()  # these do not change the verdict
-    checked: Sequence[str] = ()  # the anomalies that were looked for
-    faults: Sequence[FaultReport] = ()
-    churn: Sequence[MembershipChange] = ()  # workers that joined and left; these are not faults
-    coverage: Mapping[str, int] = field(default_factory=dict)
-    stats: Mapping[str, int] = field(default_factory=dict)
-    unsettled: IndeterminateOperations = field(default_factory=IndeterminateOperations)
-    requests: Mapping[str, Sequence[int]] = field(
-        default_factory=dict
-    )  # by request, the versions that workers sent
-    api_errors: Mapping[str, Mapping[str, int]] = field(
-        default_factory=dict
-    )  # by API and error, the responses that clients got through the protocol proxy
-    left: Lag | None = None  # what the groups of a stored run have not processed; never changes `valid`
+    history: Annotated[str, Meta(description="the path of the history, as in the command")]
+    name: Annotated[str, Meta(description="of the run")]
+    seed: Annotated[int | None, Meta(description="of the run; null: it has none")]
+    valid: Annotated[bool | Literal["unknown"], Meta(description='`true`, `false` or `"unknown"`')]
+    summary: Annotated[str, Meta(description="the reason for `valid`, in a sentence")]
+    anomalies: Annotated[
+        Mapping[str, AnomalyFindings],
+        Meta(description="by name, the anomalies that were found ([below](#anomalies))"),
+    ] = {}
+    not_checked_because: Annotated[
+        Mapping[str, Reason],
+        Meta(
+            description="checks that were left out because their evidence is missing, or because they do not apply "
+            "to this history or workload, and why. A left-out check does not make the run unknown, "
+            "unless the same reason is also in `unknown_because`"
+        ),
+    ] = {}
+    not_exercised: Annotated[
+        Mapping[str, str],
+        Meta(
+            description="by name, why a goal was not reached, a fault was not injected, or a permitted anomaly did "
+            "not occur. A goal that was not reached makes the run unknown, unless the run did not have "
+            "to reach it. A fault that did not fit into the time limit does not change the verdict"
+        ),
+    ] = {}
+    unknown_because: Annotated[
+        Sequence[Reason],
+        Meta(description="each reason that keeps the run from being valid ([below](#reasons))"),
+    ] = []
+    warnings: Annotated[
+        Sequence[Reason],
+        Meta(
+            description="reasons that do not change the verdict, for instance a worker that ended by itself"
+        ),
+    ] = []
+    checked: Annotated[Sequence[str], Meta(description="the anomalies that were checked")] = []
+    faults: Annotated[
+        Sequence[FaultReport], Meta(description="the faults, in the order of their starts ([below](#faults))")
+    ] = []
+    churn: Annotated[
+        Sequence[MembershipChange],
+        Meta(
+            description="the changes of workers that join and leave on purpose ([below](#churn)). They are not "
+            "faults"
+        ),
+    ] = []
+    coverage: Annotated[
+        Mapping[str, int],
+        Meta(
+            description="`inputs`: visible records of the topics that stages read; `outputs`: visible records that "
+            "name their inputs; `committed` and `aborted` transactions; operations that were `fenced`; "
+            "and the counts for the goals of the run (`read within transactions`, `partitions given up`,"
+            " ...). `inputs` is 0 if no input has an expected output. In an external history, `outputs` "
+            "counts all records that were sent or polled, and `committed` and `aborted` count the "
+            "operations (txn, send, poll) that ended `ok` and `fail`"
+        ),
+    ] = {}
+    stats: Annotated[
+        Mapping[str, int],
+        Meta(
+            description="counts of all operations except initialisations: `ops`, and how many ended `ok`, `fail`, "
+            "`info`. For transactions that ended `info`, the broker logs show how many were committed, "
+            "aborted, or are still open: `info_committed`, `info_aborted`, `info_open`. The rest is "
+            "indeterminate (`unsettled`). In an external history, `open` counts operations that never "
+            "ended, and `passed_over` those of an unknown kind (`f`)"
+        ),
+    ] = {}
+    unsettled: Annotated[
+        IndeterminateOperations,
+        Meta(
+            description="indeterminate operations: their client got no response, and no marker and no read shows "
+            "whether they took effect. `count`, and the first ones in `examples`"
+        ),
+    ] = field(default_factory=IndeterminateOperations)
+    requests: Annotated[
+        Mapping[str, Sequence[int]],
+        Meta(
+            description="by request (`EndTxn`), the versions that the workers sent to the brokers ([what they "
+            "mean](clients.md#versions-of-requests)). Empty if no fault of the run needs the protocol "
+            "proxy on the links of the workers"
+        ),
+    ] = {}
+    api_errors: Annotated[
+        Mapping[str, Mapping[str, int]],
+        Meta(
+            description="by API (`EndTxn`) and error (`NOT_COORDINATOR`), how many responses with this error clients"
+            " got through the protocol proxy, those that a rule made included. Errors in responses to "
+            "Fetch and Metadata are not counted. Empty if no protocol proxy was on the links of clients,"
+            " or if they got no error"
+        ),
+    ] = {}
+    left: Annotated[
+        Lag | None,
+        Meta(
+            description="what is between the committed offsets and the log ends ([below](#what-is-left)). It never "
+            "changes `valid`. null in an external history"
+        ),
+    ] = None
+    not_checked: Annotated[Mapping[str, str], Meta(description="the texts of `not_checked_because`")] = {}
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the content of the file."""
-        return {
-            "schema": SCHEMA_VERSION,
-            "history": self.history,
-            "name": self.name,
-            "seed": self.seed,
-            "valid": self.valid.json,
-            "summary": self.summary,
-            "anomalies": {name: findings.as_json() for name, findings in self.anomalies.items()},
-            "not_checked": {name: reason.text for name, reason in self.not_checked.items()},
-            "not_checked_because": {name: reason.as_json() for name, reason in self.not_checked.items()},
-            "not_exercised": dict(self.not_exercised),
-            "unknown_because": [reason.as_json() for reason in self.unknown_because],
-            "warnings": [reason.as_json() for reason in self.warnings],
-            "checked": list(self.checked),
-            "faults": [fault.as_json() for fault in self.faults],
-            **({"churn": [change.as_json() for change in self.churn]} if self.churn else {}),
-            "coverage": dict(self.coverage),
-            "stats": dict(self.stats),
-            "unsettled": self.unsettled.as_json(),
-            "requests": {name: list(versions) for name, versions in self.requests.items()},
-            "api_errors": {api: dict(errors) for api, errors in self.api_errors.items()},
-            **({"left": self.left.as_json()} if self.left else {}),
-        }
+    def __post_init__(self) -> None:
+        texts = {name: reason.text for name, reason in self.not_checked_because.items()}
+        force_setattr(self, "not_checked", texts)
 
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> "Verdict":
-        """Read what `as_json` returned. Raises `UnreadableInput`."""
-        try:
-            return cls(
-                history=body["history"],
-                name=body["name"],
-                seed=body["seed"],
-                valid=Validity.parse(body["valid"]),
-                summary=body["summary"],
-                anomalies={
-                    name: AnomalyFindings.from_json(value) for name, value in body["anomalies"].items()
-                },
-                not_checked={
-                    name: Reason.from_json(reason) for name, reason in body["not_checked_because"].items()
-                },
-                not_exercised=body["not_exercised"],
-                unknown_because=[Reason.from_json(reason) for reason in body["unknown_because"]],
-                warnings=[Reason.from_json(reason) for reason in body["warnings"]],
-                checked=body["checked"],
-                faults=[FaultReport.from_json(fault) for fault in body["faults"]],
-                churn=[MembershipChange.from_json(change) for change in body.get("churn", ())],
-                coverage=body["coverage"],
-                stats=body["stats"],
-                unsettled=IndeterminateOperations.from_json(body["unsettled"]),
-                requests=body["requests"],
-                api_errors=body.get("api_errors", {}),
-                left=Lag.from_json(body["left"]) if "left" in body else None,
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise UnreadableInput(
-                f"verdict.json is not a verdict of schema {SCHEMA_VERSION}: {error}"
-            ) from error
+    @property
+    def validity(self) -> Validity:
+        """The value of `valid`."""
+        return Validity.parse(self.valid)
 
     @classmethod
     def load(cls, path: Path) -> "Verdict":
         """Read `verdict.json`. Raises `UnreadableInput`, which names the file."""
         try:
-            return cls.from_json(read_json(path))
+            return read_document(path, cls, new=NEW_KEYS)
         except (OSError, ValueError) as error:
             raise UnreadableInput(f"{path} cannot be read: {error}") from error
 
@@ -326,7 +299,7 @@ class Verdict:
 
     def line(self) -> str:
         """Return the content of the file in one line, for `--json`."""
-        return json_text(self.as_json())
+        return json_text(encode(self))
 
 
 def worst_status(statuses: Iterable[ExitStatus]) -> ExitStatus:

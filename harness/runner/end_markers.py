@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
+
+from msgspec import structs
 
 from harness.cluster import Cluster
 from harness.common.errors import WaitTimeout, in_words
@@ -247,7 +248,7 @@ class OffsetEndMarkers(SentinelEndMarkers):
         except ProgressNotKnown as error:
             self._last_seen[stage.name] = str(error)
             if not ended or before.left is None:
-                self.progress[stage.name] = replace(before, left=None, not_known=str(error))
+                self.progress[stage.name] = structs.replace(before, left=None, not_known=str(error))
                 return None
             printed, ends = before, self._cluster.log_offsets(stage.reads)
         except WaitTimeout as error:
@@ -261,7 +262,7 @@ class OffsetEndMarkers(SentinelEndMarkers):
         except WaitTimeout as error:
             self._last_seen[stage.name], left = str(error), None
         why = self._last_seen[stage.name] if left is None else ""
-        self.progress[stage.name] = replace(printed, left=left, not_known=why)
+        self.progress[stage.name] = structs.replace(printed, left=left, not_known=why)
         return left
 
     def _count_others(

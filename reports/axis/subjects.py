@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from harness.record.table_reader import RunTables
+from harness.results import MOST_S
 from harness.results.example import Example, Operation
-from harness.results.verdict import MOST_S
 from harness.results.wording import integer
 
 Span = tuple[float, float]

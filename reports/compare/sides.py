@@ -62,7 +62,7 @@ def read_run(path: str, folder: Path) -> ComparedSide:
     verdict = Verdict.load(folder / "verdict.json")
     settings = _read_settings(folder / PLAN)
     run = ComparedRun(
-        state=verdict.valid.name.lower(),
+        state=verdict.validity.name.lower(),
         seed=verdict.seed,
         verdict=verdict,
         settings=_flat(settings.get("options"), settings.get("workload")),

@@ -187,7 +187,7 @@ class _RunTrace:
     def _draw_phases(self, summary: TraceSummary) -> None:
         """Draw the whole run, and its phases inside. It begins at 0, so that all viewers count from there."""
         args = {
-            "verdict": self._verdict.valid.name.lower() if self._verdict else "none",
+            "verdict": self._verdict.validity.name.lower() if self._verdict else "none",
             "left out": "; ".join(summary.left_out) or "nothing",
             "missing": "; ".join(summary.missing) or None,
         }
@@ -214,7 +214,7 @@ class _RunTrace:
         return {
             "producer": "fencepost export",
             "run": text(self._verdict.name) if self._verdict else None,
-            "verdict": self._verdict.valid.name.lower() if self._verdict else None,
+            "verdict": self._verdict.validity.name.lower() if self._verdict else None,
             "in the trace": {
                 kind: {"drawn": each.drawn, "total": each.total} for kind, each in self._drawn.items()
             },

@@ -76,13 +76,13 @@ def draw(verdict: Verdict, command: str) -> str:
     filters = {"show": printable, "number": number, "label": _label, "time": _time}
     return template("history.html", filters).render(
         verdict=verdict,
-        word={True: "valid", False: "invalid", "unknown": "unknown"}[verdict.valid.json],
+        word={True: "valid", False: "invalid", "unknown": "unknown"}[verdict.valid],
         policy=policy([style], []),
         style=Markup(style),
         bad=[anomaly for anomaly in anomalies if not anomaly.findings.allowed],
         allowed=[anomaly for anomaly in anomalies if anomaly.findings.allowed],
         open_ends=list(_open_ends(verdict)),
-        open_title="Why it is unknown" if verdict.valid is Validity.UNKNOWN else "Not certain",
+        open_title="Why it is unknown" if verdict.validity is Validity.UNKNOWN else "Not certain",
         clean=checked.clean(verdict),
         only_of_runs=[
             {"why": reason.text, "names": names} for reason, names in _not_checked(verdict, of_runs=True)

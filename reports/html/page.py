@@ -99,7 +99,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     return template("report.html", _filters(tables.wall_ms_at_zero)).render(
         verdict=verdict,
         summary=_summary(verdict, stories),
-        word={True: "valid", False: "invalid", "unknown": "unknown"}[verdict.valid.json],
+        word={True: "valid", False: "invalid", "unknown": "unknown"}[verdict.valid],
         policy=policy(styles, scripts),
         styles=[Markup(style) for style in styles],
         scripts=[Markup(script) for script in scripts],
@@ -132,7 +132,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         phases=_phases(contents),
         open_ends=list(_open_ends(verdict, contents)),
         open_title="Why it is unknown"
-        if verdict.valid is Validity.UNKNOWN
+        if verdict.validity is Validity.UNKNOWN
         else "Not exercised, or not certain",
         clean=checked.clean(verdict),
         not_applicable=checked.not_applicable(verdict),

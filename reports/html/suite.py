@@ -86,7 +86,7 @@ def draw(suite: Suite) -> str:
         every=[shown[cell.name] for cell in _in_order(suite.cells)],
         new=[shown[cell.name] for cell in bad if cell.new],
         better=[shown[cell.name] for cell in better(suite.cells)],
-        states=[(state, MARKS[state], _style(state), n) for state, n in suite.counts().items() if n],
+        states=[(state, MARKS[state], _style(state), n) for state, n in suite.counts.items() if n],
         slowest=_slowest(suite, shown),
         runs_s=sum(cell.duration_s or 0.0 for cell in suite.cells),
         left=sum(cell.state in (CellState.NOT_RUN, CellState.NOT_CHECKED) for cell in suite.cells),

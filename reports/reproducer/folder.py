@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.common.documents import parse_toml, read_toml
+from msgspec import structs
+
+from harness.common.documents import decode, encode, parse_toml, read_toml
 from harness.common.errors import UnreadableInput, UsageError
 from harness.common.secrets import REDACTED
 from harness.record.run_tables import PLAN
@@ -112,7 +114,7 @@ def _files(run: _Run, cleaning: Cleaning, describe: Describe, defaults: Mapping[
     drawn = draw_file(run.finding.diagram, cleaning.text) if run.finding else None
     texts = {
         PLAN: plan,
-        "verdict.json": json.dumps(verdict.as_json(), ensure_ascii=False, indent=1) + "\n",
+        "verdict.json": json.dumps(encode(verdict), ensure_ascii=False, indent=1) + "\n",
         **program.files,
         **({"diagram.svg": drawn} if drawn is not None else {}),
     }
@@ -133,7 +135,7 @@ def _reduced_verdict(run: _Run, cleaning: Cleaning, describe: Describe) -> Verdi
         has_contents = example.as_json() != cleaning.settings(facts)
         # The stored sentence may contain contents of records, so it is written again from their digests.
         sentence = describe(run.finding.anomaly, example) if has_contents else run.finding.sentence
-        anomalies[run.finding.anomaly] = replace(
+        anomalies[run.finding.anomaly] = structs.replace(
             run.finding.findings, examples=[example], sentences=[cleaning.text(sentence)], because=None
         )
     return Verdict(
@@ -144,7 +146,7 @@ def _reduced_verdict(run: _Run, cleaning: Cleaning, describe: Describe) -> Verdi
         summary=cleaning.text(whole.summary),
         anomalies=anomalies,
         unknown_because=[
-            replace(
+            structs.replace(
                 reason,
                 subject=cleaning.text(reason.subject),
                 text=cleaning.text(reason.text),
@@ -153,7 +155,7 @@ def _reduced_verdict(run: _Run, cleaning: Cleaning, describe: Describe) -> Verdi
             for reason in whole.unknown_because
         ],
         checked=list(whole.checked),
-        faults=[FaultReport.from_json(cleaning.settings(fault.as_json())) for fault in _faults(run)],
+        faults=[decode(cleaning.settings(encode(fault)), FaultReport) for fault in _faults(run)],
         coverage=dict(whole.coverage),
         stats=dict(whole.stats),
     )
@@ -182,7 +184,7 @@ def _readme_parts(
     )
     secrets = [f"broker.{key}" for key, value in options.get("broker", {}).items() if value == REDACTED]
     return ReadmeParts(
-        valid=verdict.valid,
+        valid=verdict.validity,
         pipeline=f"the pipeline {name}" if "pipeline" in options else f"the workload {name}",
         summary=verdict.summary,
         anomaly=anomaly,
@@ -270,9 +272,9 @@ def require_reproducible(folder: Path, verdict: Verdict, *, force: bool) -> None
     A valid run shows nothing. An unknown run proves nothing, and a maintainer should not have to find this out; but a
     call that never returns (librdkafka #5511) only shows as unknown. So an unknown run needs `force`.
     """
-    if verdict.valid is Validity.VALID:
+    if verdict.validity is Validity.VALID:
         raise UsageError(f"{folder} is valid: there is nothing to reproduce; name an invalid run")
-    if verdict.valid is Validity.UNKNOWN and not force:
+    if verdict.validity is Validity.UNKNOWN and not force:
         raise UsageError(
             f"{folder} is unknown, so it proves nothing ({printable(verdict.summary, 300)}): name an invalid run, or "
             "use --force if the reason itself is the bug"

@@ -42,7 +42,7 @@ def clock(moment: object) -> str:
 
 def headline(suite: Suite) -> str:
     """Return the counts of the states that occur, such as `22 valid, 1 known, 1 invalid`."""
-    counts = [f"{count} {state}" for state, count in suite.counts().items() if count]
+    counts = [f"{count} {state}" for state, count in suite.counts.items() if count]
     return ", ".join(counts) + ("; interrupted" if suite.interrupted else "")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec import structs
 
 import fencepost
 from fencepost.api import Result
@@ -52,7 +53,7 @@ def by_segments(fetched: Result, runs_folder: Path) -> Path:
     ends = PartitionEnds(leaders, marks)  # type: ignore[arg-type]
     tabulate(folder, int(plan.run["id"]), plan.pipeline, plan.promises, ends)
     facts = RunMetadata.load(folder / "metadata.json")
-    replace(facts, rows=count_rows(folder)).save(folder / "metadata.json")
+    structs.replace(facts, rows=count_rows(folder)).save(folder / "metadata.json")
     return folder
 
 

@@ -54,7 +54,7 @@ def test_a_read_of_an_operation_that_is_not_ok_is_no_phantom(spark: SparkSession
     verdicts = check(spark, drawn)
     for events, verdict in zip(drawn, verdicts, strict=True):
         assert_expected_verdict(events, verdict)
-    assert [(verdict.valid.json, "phantom" in verdict.anomalies) for verdict in verdicts] == [
+    assert [(verdict.valid, "phantom" in verdict.anomalies) for verdict in verdicts] == [
         (True, False),
         (True, False),
         (False, True),
@@ -81,4 +81,4 @@ def test_an_example_has_its_evidence(
 def test_every_anomaly_and_every_verdict_occurs(verdicts: list[Verdict]) -> None:
     seen = Counter(name for verdict in verdicts for name in verdict.anomalies)
     assert {name for name in DEFINED if seen[name] < 10} == set()
-    assert {verdict.valid.json for verdict in verdicts} == {True, False, "unknown"}
+    assert {verdict.valid for verdict in verdicts} == {True, False, "unknown"}

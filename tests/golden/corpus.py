@@ -22,6 +22,7 @@ from fencepost.checks.evidence import Evidence
 from fencepost.checks.histories import check_history_files
 from fencepost.cli import run_command_line
 from fencepost.commands.output import print_history
+from harness.common.documents import encode
 from harness.common.errors import FencepostError
 from harness.results.example import Example
 from harness.results.verdict import Verdict
@@ -81,7 +82,7 @@ def _texts(source: Path, result: Result) -> Iterator[tuple[str, str]]:
     if isinstance(result, FencepostError):
         yield "console.txt", console
         return
-    yield "verdict.json", json.dumps(result.as_json(), indent=1, ensure_ascii=False) + "\n"
+    yield "verdict.json", json.dumps(encode(result), indent=1, ensure_ascii=False) + "\n"
     if not stored:
         yield "console.txt", console
         yield "page.txt", text_of(history.draw(result, f"fencepost check {source}"))

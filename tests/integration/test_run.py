@@ -14,6 +14,7 @@ import fencepost
 from fencepost.api import Result
 from fencepost.cli import run_command_line
 from fencepost.sharing.spark import SparkParts, SparkRequest, shared_spark
+from harness.common.documents import decode, encode
 from harness.environment.java import find_java
 from harness.record.columns import null
 from harness.record.schema import HISTORY, LOG
@@ -28,7 +29,7 @@ def test_a_correct_pipeline_is_valid_under_faults_that_acted(stored: Result) -> 
     faults = stored.verdict["faults"]
     assert {fault["fault"] for fault in faults} == {"kill-worker", "pause-worker"}
     assert all(fault["acted"] and fault["evidence"] for fault in faults)
-    assert not checks_without_evidence(Verdict.from_json(stored.verdict).not_checked)
+    assert not checks_without_evidence(decode(stored.verdict, Verdict).not_checked)
     assert "took effect exactly once" in stored.verdict["summary"]
     assert stored.verdict["coverage"]["aborted"] > 0
 
@@ -79,7 +80,7 @@ def test_the_runs_of_a_session_share_a_spark(stored: Result) -> None:
     parts = SparkParts(str(find_java("auto").home), Options().master, {})
     (answer,) = shared.check(SparkRequest(parts, [folder]), phases.append)
     assert isinstance(answer, Verdict)
-    assert answer.as_json() == {**stored.verdict, "history": folder}
+    assert encode(answer) == {**stored.verdict, "history": folder}
     assert "checks" in phases
 
 

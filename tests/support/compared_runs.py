@@ -1,13 +1,13 @@
 """Write the folders of small runs and suites, for tests of comparisons."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import tomli_w
+from msgspec import structs
 
 from harness.record.schema import LOG
 from harness.results.liveness import Liveness
@@ -26,18 +26,18 @@ def fault(kind: str = "kill-broker", start_s: float = 15.0, **changes: Any) -> F
     report = FaultReport(
         kind, "broker 2", start_s, start_s + 1, True, "it ended", "it was killed", {}, liveness
     )
-    return replace(report, **changes)
+    return structs.replace(report, **changes)
 
 
 def verdict(valid: Validity = Validity.VALID, **changes: Any) -> Verdict:
     """A verdict of a run that was checked for two anomalies."""
     body = {"faults": [fault()], "checked": ["lost-input", "duplicate"], **changes}
-    return Verdict("store/shop/run", "shop", 7, valid, "", **body)
+    return Verdict("store/shop/run", "shop", 7, valid.json, "", **body)
 
 
 def findings(count: int, **changes: Any) -> AnomalyFindings:
     """Findings without examples."""
-    return AnomalyFindings(count, [], **changes)
+    return AnomalyFindings(count, examples=[], **changes)
 
 
 def write_run(
@@ -113,7 +113,7 @@ def seeded_cell(seed: int, state: CellState = CellState.VALID, **changes: Any) -
     """A cell of a suite whose file lists the seeds."""
     more = {"seed": str(seed), **changes.pop("more", {})}
     made = cell(state=state, more=more, **changes)
-    return replace(
+    return structs.replace(
         made, seed=seed, slug=f"{made.slug}-{seed}", run=made.run and f"runs/{made.slug}-{seed}/time"
     )
 

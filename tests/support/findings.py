@@ -18,4 +18,4 @@ def objects_without_kind(example: Example) -> list[str]:
 
 def findings_of(count: int, examples: Sequence[dict[str, Any]], **more: Any) -> AnomalyFindings:
     """Return the findings of an anomaly."""
-    return AnomalyFindings(count, [Example.from_json(example) for example in examples], **more)
+    return AnomalyFindings(count, examples=[Example.from_json(example) for example in examples], **more)

@@ -1,11 +1,12 @@
 """A small invalid run of a user's pipeline, with a secret in each place that a reproducer could show."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tomli_w
+from msgspec import structs
 
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import FaultReport, Validity, Verdict
@@ -241,8 +242,11 @@ def _verdict(folder: Path, fault: FaultReport) -> Verdict:
         history=str(folder),
         name="billing",
         seed=7,
-        valid=Validity.INVALID,
+        valid=Validity.INVALID.json,
         summary=f"2 records are not what was sent, after broker 2 at {PRIVATE['address']}:9092 was killed",
-        anomalies={"corrupt": findings, "lost-input": replace(findings_of(1, [small]), because="corrupt")},
+        anomalies={
+            "corrupt": findings,
+            "lost-input": structs.replace(findings_of(1, [small]), because="corrupt"),
+        },
         faults=[fault],
     )

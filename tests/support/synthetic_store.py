@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import tomli_w
+from msgspec import structs
 
 from checkers.checking.stored_runs import with_wording
 from checkers.registry import CHECKERS, STORE_CHECKERS
@@ -201,13 +201,15 @@ def make_verdict(valid: Validity, **changes: Any) -> Verdict:
         "history": "store/shop/20261121T100000Z",
         "name": "shop",
         "seed": 42,
-        "valid": valid,
+        "valid": valid.json,
         "summary": "",
         "anomalies": anomalies,
         "not_exercised": {"zombie": "no paused worker came back after its replacement had begun"}
         if valid is Validity.UNKNOWN
         else {},
-        "not_checked": {"hanging-transaction": Reason(ReasonCode.NO_LOGS, "no brokers' logs in this history")}
+        "not_checked_because": {
+            "hanging-transaction": Reason(ReasonCode.NO_LOGS, "no brokers' logs in this history")
+        }
         if valid is Validity.UNKNOWN
         else {},
         "faults": faults,
@@ -217,7 +219,7 @@ def make_verdict(valid: Validity, **changes: Any) -> Verdict:
         "coverage": coverage,
     }
     verdict = add_wording(Verdict(**(body | changes)))
-    return verdict if verdict.summary else replace(verdict, summary=summarize(verdict))
+    return verdict if verdict.summary else structs.replace(verdict, summary=summarize(verdict))
 
 
 def add_wording(verdict: Verdict) -> Verdict:
@@ -227,19 +229,21 @@ def add_wording(verdict: Verdict) -> Verdict:
         name: with_wording(name, findings) if name in known else findings
         for name, findings in verdict.anomalies.items()
     }
-    return replace(verdict, anomalies=anomalies)
+    return structs.replace(verdict, anomalies=anomalies)
 
 
 def summarize(verdict: Verdict) -> str:
     """The summary of a verdict, as `fencepost` writes it."""
-    without_words = {name: replace(findings, words="") for name, findings in verdict.anomalies.items()}
+    without_words = {
+        name: structs.replace(findings, words="") for name, findings in verdict.anomalies.items()
+    }
     return summary(
-        verdict.valid,
-        add_wording(replace(verdict, anomalies=without_words)).anomalies,
+        verdict.validity,
+        add_wording(structs.replace(verdict, anomalies=without_words)).anomalies,
         verdict.faults,
         unknown_because=verdict.unknown_because,
         coverage=verdict.coverage,
-        not_checked=verdict.not_checked,
+        not_checked=verdict.not_checked_because,
     )
 
 

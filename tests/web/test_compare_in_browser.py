@@ -1,10 +1,10 @@
 """The page of a comparison in a browser."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from playwright.sync_api import Page, expect
 
 from harness.results.suite import CellState
@@ -18,7 +18,9 @@ from tests.support.compared_runs import seeded_cell, write_suite
 def page_of_suites(tmp_path: Path) -> Path:
     long = "kill-group-coordinator,pause-worker,partition,kill-worker" + "k" * 300
     for name, state in (("a", CellState.VALID), ("b", CellState.INVALID)):
-        wide = replace(seeded_cell(1, nemesis=long, more={"k" * 300: "v" * 300}), slug="wide", run=None)
+        wide = structs.replace(
+            seeded_cell(1, nemesis=long, more={"k" * 300: "v" * 300}), slug="wide", run=None
+        )
         cells = [seeded_cell(1, state), wide]
         write_suite(tmp_path / name, *cells, name=name)
     comparison = compare(*(read_suite(name, tmp_path / name) for name in ("a", "b")))

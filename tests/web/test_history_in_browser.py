@@ -24,7 +24,7 @@ def page_of_history(tmp_path: Path) -> Path:
     example = {"record": {"key": "k" * 300, "value": 1, "offset": 2**60}, "operations": OPERATIONS}
     anomalies = {"duplicate": findings_of(3, [example, example], words="3 values are stored twice")}
     verdict = Verdict(
-        "h" * 200, "h" * 200, None, Validity.INVALID, "found " * 40, anomalies, stats={"ops": 2}
+        "h" * 200, "h" * 200, None, Validity.INVALID.json, "found " * 40, anomalies, stats={"ops": 2}
     )
     (tmp_path / "page.html").write_text(draw(verdict, "fencepost check " + "h" * 200), encoding="utf-8")
     return tmp_path / "page.html"

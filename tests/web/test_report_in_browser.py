@@ -1,9 +1,9 @@
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from playwright.sync_api import Page, expect
 
 from fencepost import registry
@@ -62,7 +62,10 @@ def test_no_part_of_the_page_is_wider_than_a_phone(opened: Opener, valid: Validi
 def test_a_long_list_of_checks_not_made_does_not_widen_the_page(opened: Opener, width: int) -> None:
     checked_verdict = make_verdict(Validity.VALID)
     page = opened(
-        replace(checked_verdict, not_checked=dict.fromkeys(registry.anomalies(), EXTERNAL_ONLY)), width
+        structs.replace(
+            checked_verdict, not_checked_because=dict.fromkeys(registry.anomalies(), EXTERNAL_ONLY)
+        ),
+        width,
     )
     assert page.evaluate("document.documentElement.scrollWidth") == width
 

@@ -129,7 +129,7 @@ def test_a_damaged_table_is_reported_only_for_its_history(
         isinstance(damaged, UnreadableInput)
         and str(damaged) == f"{page} is damaged: a part of it cannot be read"
     )
-    assert isinstance(other, Verdict) and other.valid is Validity.VALID
+    assert isinstance(other, Verdict) and other.validity is Validity.VALID
     assert isinstance(none, UnreadableInput) and "No such file" in str(none)
 
 
@@ -164,6 +164,6 @@ def test_a_check_that_crashes_on_one_history_leaves_the_other_its_verdict(
         return F.raise_error(F.lit("out of cheese")).cast("string")
 
     valid, unknown = check_history_files(spark, [right, wrong], frozenset())
-    assert isinstance(valid, Verdict) and valid.valid is Validity.VALID
-    assert isinstance(unknown, Verdict) and unknown.valid is Validity.UNKNOWN
+    assert isinstance(valid, Verdict) and valid.validity is Validity.VALID
+    assert isinstance(unknown, Verdict) and unknown.validity is Validity.UNKNOWN
     assert any("out of cheese" in reason.text for reason in unknown.unknown_because)

@@ -162,7 +162,8 @@ def test_a_plain_offset_past_the_last_record_is_found(spark: SparkSession, tmp_p
     (example,) = by_run[2].anomalies["offset-output-mismatch"].examples
     assert (example.inputs[0].get("offset"), example.rest["why"]) == (1, OFFSETS_OUTSIDE)
     assert sentence(
-        "offset-output-mismatch", with_wording("offset-output-mismatch", AnomalyFindings(1, [example]))
+        "offset-output-mismatch",
+        with_wording("offset-output-mismatch", AnomalyFindings(1, examples=[example])),
     ) == (
         "group g committed a/0 up to 2 outside any transaction and went past input a/0 offset 1, but the output of "
         "that input is written in a transaction"

@@ -182,7 +182,7 @@ def test_two_records_at_one_position_have_no_order(spark: SparkSession, tmp_path
     original = tables["micro"][[0, 2, 5][number]]
     tables["micro"].append(original | {"value": 4 if number else original["value"], "offset": 4})
     answers = check_history_files(spark, [sound, _write(tmp_path / "wrong", tables)], frozenset())
-    assert isinstance(answers[0], Verdict) and answers[0].valid is Validity.VALID
+    assert isinstance(answers[0], Verdict) and answers[0].validity is Validity.VALID
     assert isinstance(answers[1], UnreadableInput) and "two records of one key at the same position" in str(
         answers[1]
     )
@@ -202,7 +202,9 @@ def test_a_contradictory_history_stops_no_other(spark: SparkSession, tmp_path: P
     text = tmp_path / "e.jsonl"  # among tables that Spark reads in their folders
     text.write_text(to_jsonl(random_history(Random(3), 30, set())))
     first, second, third, last, from_text = check_history_files(spark, [*folders, text], frozenset())
-    assert all(isinstance(one, Verdict) and one.valid is Validity.VALID for one in (first, last, from_text))
+    assert all(
+        isinstance(one, Verdict) and one.validity is Validity.VALID for one in (first, last, from_text)
+    )
     assert isinstance(second, UnreadableInput) and "b: micro.parquet has records of" in str(second)
     assert isinstance(third, UnreadableInput) and 'names.parquet has a text that is no JSON: "{no"' in str(
         third

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from checkers.checking.merge_history import history_damaged, merge_history
 from harness.model.promises import HISTORY_FILE
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
@@ -68,21 +70,18 @@ def test_the_history_adds_precommitted_reads():
 def test_examples_get_the_keys_of_stored_runs():
     reader = {"op": 7, "invoke_ns": 1, "complete_ns": 2}
     one = findings_of(1, [{"record": {"key": "k/3", "offset": 4}, "operations": [reader], "skipped": 1}])
-    (example,) = (
-        merge_history(STORED, external(int_poll_skip=one), {})
-        .anomalies["int-poll-skip"]
-        .as_json()["examples"]
-    )
+    (example,) = merge_history(STORED, external(int_poll_skip=one), {}).anomalies["int-poll-skip"].examples
+    example = example.as_json()
     assert example["record"] == {"topic": "k", "partition": 3, "key": "k/3", "offset": 4}
     assert example["operations"] == [{**reader, "call_ns": 1, "return_ns": 2}] and example["skipped"] == 1
 
 
 def test_a_skip_is_a_consequence_only_if_the_tables_found_its_cause():
-    skip = replace(ONE, because="lost-write")
+    skip = structs.replace(ONE, because="lost-write")
     history = external(poll_skip=skip, lost_write=ONE)
     alone = merge_history(STORED, history, {}).anomalies["poll-skip"]
     both = merge_history(replace(STORED, anomalies={"lost-write": ONE}), history, {}).anomalies["poll-skip"]
-    permitted = replace(ONE, allowed=True)
+    permitted = structs.replace(ONE, allowed=True)
     other = merge_history(replace(STORED, anomalies={"lost-write": permitted}), history, {})
     assert (alone.because, both.because, other.anomalies["poll-skip"].because) == (None, "lost-write", None)
 

@@ -5,25 +5,26 @@ import os
 import subprocess
 import sys
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Union, get_args, get_origin, get_type_hints
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from fencepost.api import Result
-from fencepost.api_types import CheckOptions, RunOptions, VerdictDocument
+from fencepost.api_types import CheckOptions, RunOptions
 from fencepost.commands import check
-from harness.results.membership_changes import MembershipChange
-from harness.results.reasons import Reason, ReasonCode
+from harness.results.schema import DOCUMENTS, json_schema, public_types, with_tables
 from harness.results.verdict import Validity, Verdict
 from harness.settings.kinds import OneOf
 from harness.settings.options import FIELDS, Options
+from tests.golden import corpus
 from tests.support.synthetic_store import make_verdict
 
 ROOT = Path(__file__).parents[3]
+GOLDEN = Path(corpus.__file__).parent
 OPTION_TYPES = get_type_hints(Options)
 
 
@@ -60,60 +61,31 @@ def test_check_options_has_the_key_of_every_flag() -> None:
     assert set(CheckOptions.__annotations__) == flags
 
 
-CHANGE = MembershipChange("shop", "shop-4.0", None, 1.0, 2.0, to=("a/0",))
-WARNING = Reason(ReasonCode.UNEXPECTED_END, "shop-1.0 ended by itself")
+STORED = sorted(GOLDEN.glob("*/expected/verdict.json"))
 
 
-@pytest.mark.parametrize(
-    "stored_verdict",
-    [
-        make_verdict(Validity.VALID, warnings=[WARNING]),
-        make_verdict(Validity.INVALID, churn=[CHANGE], requests={"EndTxn": [5]}),
-        make_verdict(Validity.UNKNOWN),
-        make_verdict(Validity.UNKNOWN, seed=None),
-    ],
-)
-def test_a_stored_verdict_matches_its_type(stored_verdict: Verdict) -> None:
-    assert differences(json.loads(stored_verdict.line()), VerdictDocument, "verdict") == []
+def test_what_is_published_about_verdict_json_is_current() -> None:
+    """`make docs` makes these files."""
+    assert (ROOT / "fencepost" / "verdict_types.py").read_text() == public_types()
+    published = json.loads((ROOT / "docs" / "verdict.schema.json").read_text())
+    assert published == json.loads(json.dumps(json_schema()))
+    page = (ROOT / "docs" / "verdict.md").read_text()
+    assert with_tables(page) == page and page.count("<!-- table of ") == len(DOCUMENTS) - 1
 
 
-def test_the_comparison_reports_keys_that_differ_from_the_type() -> None:
-    body = json.loads(make_verdict(Validity.VALID).line())
-    assert differences({**body, "color": "red"}, VerdictDocument, "verdict") == [
-        "verdict.color is not in the type"
-    ]
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.parts[-3])
+def test_a_verdict_of_the_corpus_has_the_published_form(path: Path) -> None:
+    Draft202012Validator(json_schema()).validate(json.loads(path.read_text()))
+
+
+def test_the_published_form_refuses_a_missing_key_and_a_wrong_type() -> None:
+    validator = Draft202012Validator(json_schema())
+    body = json.loads(make_verdict(Validity.INVALID).line())
+    assert validator.is_valid(body | {"color": "red"})
+    assert not validator.is_valid({key: value for key, value in body.items() if key != "left"})
+    assert not validator.is_valid(body | {"valid": "maybe"})
     del body["faults"][0]["acted"]
-    assert differences(body, VerdictDocument, "verdict") == ["verdict.faults.acted is missing"]
-    assert differences({**body, "seed": "7"}, VerdictDocument, "verdict")[0].startswith("verdict.seed is '7'")
-
-
-def differences(value: Any, hint: Any, path: str) -> list[str]:
-    """The differences between a document and its type."""
-    if get_origin(hint) is NotRequired:
-        hint = get_args(hint)[0]
-    if is_typeddict(hint):
-        hints = get_type_hints(hint)
-        missing = [f"{path}.{key} is missing" for key in sorted(hint.__required_keys__ - value.keys())]
-        unexpected = [f"{path}.{key} is not in the type" for key in value if key not in hints]
-        nested = [
-            differences(body, hints[key], f"{path}.{key}") for key, body in value.items() if key in hints
-        ]
-        return [*missing, *unexpected, *chain(*nested)]
-    if get_origin(hint) is Sequence:
-        if not isinstance(value, list):
-            return [f"{path} is {value!r}, not a list"]
-        return [*chain(*(differences(member, get_args(hint)[0], path) for member in value))]
-    if get_origin(hint) is Mapping:
-        if not isinstance(value, dict):
-            return [f"{path} is {value!r}, not a table"]
-        return [*chain(*(differences(member, get_args(hint)[1], path) for member in value.values()))]
-    if get_origin(hint) in (Union, types.UnionType):
-        fits = any(differences(value, member, path) == [] for member in get_args(hint))
-    elif get_origin(hint) is Literal:
-        fits = value in get_args(hint)
-    else:
-        fits = hint is Any or type(value) is hint or (hint is float and type(value) is int)
-    return [] if fits else [f"{path} is {value!r}, not {hint}"]
+    assert not validator.is_valid(body)
 
 
 def result(stored_verdict: Verdict) -> Result:

@@ -8,8 +8,8 @@ from fencepost.checks.check import CheckRequest, _save, _write_or_compare
 from harness.common.errors import EnvironmentFailure, UnreadableInput
 from harness.results.verdict import Validity, Verdict
 
-VALID = Verdict("h", "h", 1, Validity.VALID, "nothing was found")
-UNKNOWN = Verdict("h", "h", 1, Validity.UNKNOWN, "a table is gone")
+VALID = Verdict("h", "h", 1, Validity.VALID.json, "nothing was found")
+UNKNOWN = Verdict("h", "h", 1, Validity.UNKNOWN.json, "a table is gone")
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def checked_run(tmp_path: Path) -> Path:
 def validity_after(folder: Path, verdict: Verdict, *allow: str, update: bool = False) -> Validity:
     """Save a verdict as `check` does. Return the validity that is stored then."""
     _write_or_compare(folder, verdict, CheckRequest([], [], frozenset(allow), update))
-    return Verdict.load(folder / "verdict.json").valid
+    return Verdict.load(folder / "verdict.json").validity
 
 
 def test_a_verdict_that_differs_from_the_stored_one_is_logged_and_not_written(
@@ -76,7 +76,7 @@ def test_a_verdict_is_written_completely_or_not_at_all(
     monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(EnvironmentFailure, match="No space left"):
         validity_after(checked_run, UNKNOWN, update=True)
-    assert Verdict.load(checked_run / "verdict.json").valid is Validity.VALID
+    assert Verdict.load(checked_run / "verdict.json").validity is Validity.VALID
 
 
 def test_a_verdict_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec import structs
 
 from fencepost.checks.check_stored_runs import open_evidence
 from fencepost.checks.implausible import find_implausible
@@ -102,13 +102,13 @@ def facts(store: Path, metadata: RunMetadata = METADATA, **run: Any) -> list[str
 
 def kill(**fields: Any) -> RunMetadata:
     """The metadata with another first fault. The journal of the faults is not compared."""
-    return replace(METADATA, faults=(replace(KILL, **fields), PAUSE))
+    return structs.replace(METADATA, faults=(structs.replace(KILL, **fields), PAUSE))
 
 
 def test_the_metadata_of_a_right_run_are_plausible(store: Path) -> None:
     assert Promises.from_table(plan().run["promises"]).replicas
     assert facts(store) == []
-    assert facts(store, replace(METADATA, phases=PHASES[:2], faults=(), churn=())) == []
+    assert facts(store, structs.replace(METADATA, phases=PHASES[:2], faults=(), churn=())) == []
     assert facts(store, RunMetadata()) == []
 
 
@@ -136,25 +136,34 @@ def test_a_broker_that_is_killed_at_the_step_of_a_worker_has_a_process_of_its_ow
         (kill(details={"partition": "a/9"}), "kill-worker acted on a/9, and the run had no such partition"),
         (kill(details={"broker": "2, 8"}), "kill-worker acted on broker 8, and the run had no such broker"),
         (kill(details={"brokers": "9"}), "kill-worker acted on broker 9, and the run had no such broker"),
-        (replace(METADATA, churn=(replace(JOIN, end_s=31.5),)), "the change of stage s ended at 31.5 s"),
         (
-            replace(METADATA, churn=(replace(JOIN, end_s=10.5),)),
+            structs.replace(METADATA, churn=(structs.replace(JOIN, end_s=31.5),)),
+            "the change of stage s ended at 31.5 s",
+        ),
+        (
+            structs.replace(METADATA, churn=(structs.replace(JOIN, end_s=10.5),)),
             "the change of stage s ended before it began",
         ),
-        (replace(METADATA, churn=(replace(JOIN, start_s=2.0),)), "the change of stage s began at 2 s"),
-        (replace(METADATA, clock_drift_ms=-5.0), "clock_drift_ms is -5, and it cannot be negative"),
         (
-            replace(METADATA, rested_ms=999.0),
+            structs.replace(METADATA, churn=(structs.replace(JOIN, start_s=2.0),)),
+            "the change of stage s began at 2 s",
+        ),
+        (structs.replace(METADATA, clock_drift_ms=-5.0), "clock_drift_ms is -5, and it cannot be negative"),
+        (
+            structs.replace(METADATA, rested_ms=999.0),
             "the pipeline wrote nothing more (rested_ms) before the run began",
         ),
-        (replace(METADATA, rows={"ops": -1}), "the number of rows of ops is -1, and it cannot be negative"),
         (
-            replace(METADATA, requests={"EndTxn": [3, -1]}),
+            structs.replace(METADATA, rows={"ops": -1}),
+            "the number of rows of ops is -1, and it cannot be negative",
+        ),
+        (
+            structs.replace(METADATA, requests={"EndTxn": [3, -1]}),
             "a version of EndTxn is -1, and it cannot be negative",
         ),
-        (replace(METADATA, protocol_crc=-1), "protocol_crc is -1, and it cannot be negative"),
+        (structs.replace(METADATA, protocol_crc=-1), "protocol_crc is -1, and it cannot be negative"),
         (
-            replace(METADATA, phases=(*PHASES, RunPhase("tables", 40.0, 35.0))),
+            structs.replace(METADATA, phases=(*PHASES, RunPhase("tables", 40.0, 35.0))),
             "the phase tables ended before it began",
         ),
     ],
@@ -197,11 +206,13 @@ def test_a_fault_must_be_in_the_journal_of_the_faults(store: Path, fields: Any, 
 
 
 def test_a_run_that_ended_before_its_time_limit_says_why(store: Path) -> None:
-    short = replace(METADATA, phases=(*PHASES[:2], RunPhase("faults", 10.0, 19.0)), faults=(), churn=())
+    short = structs.replace(
+        METADATA, phases=(*PHASES[:2], RunPhase("faults", 10.0, 19.0)), faults=(), churn=()
+    )
     assert facts(store, short) == ["the phase faults lasted 9 s, and the time limit was 10.5 s"]
-    assert facts(store, replace(short, interrupted=True)) == []
+    assert facts(store, structs.replace(short, interrupted=True)) == []
     reason = Reason(ReasonCode.PIPELINE_FAILED, "w kept exiting")
-    assert facts(store, replace(short, evidence_problems=[reason])) == []
+    assert facts(store, structs.replace(short, evidence_problems=[reason])) == []
 
 
 CUTS: dict[str, Callable[[Any], Any]] = {
@@ -219,7 +230,7 @@ def test_an_incomplete_journal_of_the_faults_proves_nothing(store: Path, cut: st
 
 def test_metadata_that_cannot_be_make_the_evidence_incomplete(store: Path) -> None:
     plan().save(store / "run.toml")
-    for metadata, count in ((METADATA, 0), (replace(METADATA, clock_drift_ms=-5.0), 1)):
+    for metadata, count in ((METADATA, 0), (structs.replace(METADATA, clock_drift_ms=-5.0), 1)):
         metadata.save(store / "metadata.json")
         differences = open_evidence("it", store).differences
         assert len([text for text in differences if "clock_drift_ms is -5" in text]) == count

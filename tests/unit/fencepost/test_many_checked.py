@@ -46,7 +46,7 @@ class FakeSpark:
             raise EnvironmentFailure("Spark is gone")
         self.jobs.append([Path(run.folder).name for run in runs])
         phase("checks")
-        return [Verdict(str(run.folder), "n", 1, Validity.VALID, "all is well") for run in runs]
+        return [Verdict(str(run.folder), "n", 1, Validity.VALID.json, "all is well") for run in runs]
 
 
 @pytest.fixture

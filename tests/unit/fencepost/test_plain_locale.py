@@ -35,7 +35,7 @@ def run_python(*arguments: str) -> subprocess.CompletedProcess[bytes]:
 def test_a_report_is_written_in_a_locale_that_is_not_utf_8(tmp_path: Path) -> None:
     fault = FaultReport("kill-broker", "broker 2", 1.0, 9.0, True, "process 7 … é", "broker 2 was killed")
     RunMetadata(faults=[fault]).save(tmp_path / "metadata.json")
-    Verdict("größe", "n", 1, Validity.VALID, "all … is well").save(tmp_path / "verdict.json")
+    Verdict("größe", "n", 1, Validity.VALID.json, "all … is well").save(tmp_path / "verdict.json")
     ended = run_python("-c", REPORT, str(tmp_path))
     assert ended.returncode == 0, ended.stderr.decode()
     assert "all … is well" in (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ def test_a_character_that_the_terminal_lacks_does_not_end_the_command(tmp_path: 
 def test_a_path_that_is_not_utf_8_makes_valid_json(capsys: pytest.CaptureFixture[str]) -> None:
     history = os.fsdecode(b"night-\xe9.jsonl")
     error = UnreadableInput(f"there is no {history}")
-    for result in (error, Verdict(history, "n", 1, Validity.VALID, "all is well")):
+    for result in (error, Verdict(history, "n", 1, Validity.VALID.json, "all is well")):
         print_history(history, result, as_json=True, stored=False)
         line = capsys.readouterr().out.encode("utf-8")  # raises if it is not UTF-8
         assert json.loads(line)["history"] == history

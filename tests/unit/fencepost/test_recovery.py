@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from checkers.recovery.measure import Recovery, measure_recovery
 from fencepost import registry
 from fencepost.checks.evidence import Evidence
 from fencepost.checks.verdict_rules import decide
+from harness.common.documents import decode, encode
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec
 from harness.model.promises import Promises
 from harness.model.vocabulary import Premise
@@ -81,8 +83,8 @@ def test_a_rule_counts_from_the_first_message_on_which_it_acted(tmp_path: Path) 
     (tmp_path / "run.toml").write_text(
         f"[run]\nmonotonic_ns_at_zero = {ZERO_NS}\nwall_ms_at_zero = {ZERO_MS}\n"
     )
-    metadata = replace(
-        METADATA, faults=(replace(FAULT, fault="late-end-txn", details={"rule": "late-end-txn-3"}),)
+    metadata = structs.replace(
+        METADATA, faults=(structs.replace(FAULT, fault="late-end-txn", details={"rule": "late-end-txn-3"}),)
     )
     assert liveness_of(tmp_path, plan(), metadata).first_commit_s == 9.5
     (tmp_path / "run.toml").write_text(f"[run]\nwall_ms_at_zero = {ZERO_MS}\n")  # the journal has no time
@@ -90,7 +92,7 @@ def test_a_rule_counts_from_the_first_message_on_which_it_acted(tmp_path: Path) 
 
 
 def test_a_fault_that_did_not_act_has_no_liveness(tmp_path: Path) -> None:
-    metadata = replace(METADATA, faults=(replace(FAULT, acted=False), FAULT))
+    metadata = structs.replace(METADATA, faults=(structs.replace(FAULT, acted=False), FAULT))
     idle, acted = recovery_of(stored(tmp_path), plan(), metadata).faults
     assert (idle.liveness, acted.liveness is None) == (None, False)
     clocks_differ = plan(Promises(one_clock=False))
@@ -118,7 +120,7 @@ def test_a_fault_that_did_not_act_has_no_liveness(tmp_path: Path) -> None:
 def test_where_clocks_cannot_be_compared_nothing_is_known(
     tmp_path: Path, used: StoredPlan, drift_ms: float | None, why: str
 ) -> None:
-    measured = liveness_of(stored(tmp_path), used, replace(METADATA, clock_drift_ms=drift_ms))
+    measured = liveness_of(stored(tmp_path), used, structs.replace(METADATA, clock_drift_ms=drift_ms))
     assert why in (measured.not_known or "")
     assert measured == Liveness(not_known=measured.not_known)
 
@@ -134,17 +136,19 @@ def test_a_run_without_metadata_has_no_faults(tmp_path: Path) -> None:
 
 
 def test_a_fault_during_which_nothing_can_be_committed_adds_its_duration_to_the_bound(tmp_path: Path) -> None:
-    halting = replace(METADATA, faults=(replace(FAULT, halts=True),))
+    halting = structs.replace(METADATA, faults=(structs.replace(FAULT, halts=True),))
     assert liveness_of(stored(tmp_path), plan(), halting).bound_s == 35.0
-    never_healed = replace(METADATA, faults=(replace(FAULT, halts=True, end_s=None),))
+    never_healed = structs.replace(METADATA, faults=(structs.replace(FAULT, halts=True, end_s=None),))
     assert liveness_of(tmp_path, plan(), never_healed).bound_s == 47.0
 
 
 def test_a_stored_fault_is_judged_by_its_report_and_not_by_its_name(tmp_path: Path) -> None:
-    of_another_version = replace(FAULT, fault="a-fault-of-another-version")
+    of_another_version = structs.replace(FAULT, fault="a-fault-of-another-version")
     bound_s = {
         halts: liveness_of(
-            stored(tmp_path), plan(), replace(METADATA, faults=(replace(of_another_version, halts=halts),))
+            stored(tmp_path),
+            plan(),
+            structs.replace(METADATA, faults=(structs.replace(of_another_version, halts=halts),)),
         ).bound_s
         for halts in (False, True, None)
     }
@@ -190,7 +194,7 @@ def decided(folder: Path, result: CheckResult = CLEAN, used: StoredPlan | None =
 def test_a_gap_beyond_the_bound_is_a_warning_of_a_valid_run(tmp_path: Path) -> None:
     verdict = decided(long_gap(tmp_path))
     findings = verdict.anomalies["stalled"]
-    assert (verdict.valid, findings.count, findings.warning, findings.words) == (
+    assert (verdict.validity, findings.count, findings.warning, findings.words) == (
         Validity.VALID,
         1,
         True,
@@ -200,7 +204,7 @@ def test_a_gap_beyond_the_bound_is_a_warning_of_a_valid_run(tmp_path: Path) -> N
     assert sentence.startswith("group g committed nothing for 31.0 s after kill-broker (the bound is 27.0 s)")
     assert sentence.endswith(", until 51.0 s, though input in/0 offset 1 was waiting")
     assert verdict.faults[0].liveness is not None
-    assert Verdict.from_json(verdict.as_json()).as_json() == verdict.as_json()
+    assert encode(decode(encode(verdict), Verdict)) == encode(verdict)
 
 
 @pytest.mark.parametrize(
@@ -217,4 +221,4 @@ def test_without_complete_evidence_no_group_is_stalled(tmp_path: Path, result: C
 def test_where_clocks_cannot_be_compared_it_is_not_checked_whether_a_group_stalled(tmp_path: Path) -> None:
     verdict = decided(long_gap(tmp_path), used=plan(wall_ms_at_zero=None))
     assert "stalled" not in (*verdict.anomalies, *verdict.checked)
-    assert verdict.not_checked["stalled"].text == "run.toml does not say when the run began"
+    assert verdict.not_checked["stalled"] == "run.toml does not say when the run began"

@@ -1,12 +1,12 @@
 """`fencepost reproducer`, and a replay of the folder that it makes."""
 
-import dataclasses
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tomli_w
+from msgspec import structs
 
 from fencepost.cli import run_command_line
 from fencepost.commands import replay
@@ -60,7 +60,7 @@ def test_a_run_that_shows_nothing_is_refused(
     message: str,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    dataclasses.replace(run.verdict, valid=valid, anomalies={}).save(run.folder / "verdict.json")
+    structs.replace(run.verdict, valid=valid.json, anomalies={}).save(run.folder / "verdict.json")
     assert run_command_line(["reproducer", str(run.folder), *arguments]) == 2
     assert message in capfd.readouterr().err
     assert not (run.folder / "reproducer").exists()

@@ -77,7 +77,7 @@ class FakeSparks:
         return VERDICT
 
 
-VERDICT = Verdict("a", "shop", 7, Validity.VALID, "all well")
+VERDICT = Verdict("a", "shop", 7, Validity.VALID.json, "all well")
 UNREADABLE = UnreadableInput("a table is gone")
 
 

@@ -8,11 +8,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 import fencepost
 from fencepost import shared_server as server
@@ -28,6 +28,7 @@ from fencepost.sharing.spark import (
     result_from_json,
     shared_spark,
 )
+from harness.common.documents import decode, encode
 from harness.common.errors import EnvironmentFailure, ExitStatus, UnreadableInput, WaitTimeout
 from harness.common.waiting import wait_for
 from harness.results.verdict import Validity, Verdict
@@ -35,8 +36,8 @@ from harness.settings.options import Options
 
 PARTS = SparkParts("/java", "local[2]", {"spark.x": "y"})
 RUN = SparkRequest(PARTS, ["/store/a"], ["unseen"])
-OTHER_RUN = SparkRequest(replace(PARTS, conf={}), ["/store/a"])
-VERDICT = Verdict("/store/a", "shop", 7, Validity.VALID, "all well")
+OTHER_RUN = SparkRequest(structs.replace(PARTS, conf={}), ["/store/a"])
+VERDICT = Verdict("/store/a", "shop", 7, Validity.VALID.json, "all well")
 
 
 def ignore(text: str) -> None:
@@ -75,9 +76,9 @@ def test_a_request_and_its_answer_are_received_unchanged(tmp_path: Path) -> None
     with fake_server(longer_than_an_address, *lines) as (path, requests):
         (verdict,) = SharedSpark(path).check(RUN, phases.append)
     assert isinstance(verdict, Verdict)
-    assert verdict.as_json() == VERDICT.as_json()
+    assert encode(verdict) == encode(VERDICT)
     assert phases == ["checks"]
-    assert [SparkRequest.from_json(body["spark"]) for body in requests] == [RUN]
+    assert [decode(body["spark"], SparkRequest) for body in requests] == [RUN]
 
 
 def test_an_error_keeps_its_class_and_its_text() -> None:
@@ -156,7 +157,7 @@ class FakeServices:
         self, spark: str, runs: list[str], allow: frozenset[str], phase: Callable[[str], None]
     ) -> list[Verdict]:
         self.act(phase)
-        return [replace(VERDICT, history=run) for run in runs]
+        return [structs.replace(VERDICT, history=run) for run in runs]
 
     @contextmanager
     def _cluster(self, options: Options, say: Callable[[str], None]) -> Iterator[SharedCluster]:
@@ -213,7 +214,7 @@ def test_a_client_that_leaves_does_not_disturb_the_next_one(
     fake_services.act = on_check
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel, short_name(server_path) as name:
         channel.connect(name)
-        channel.sendall(line(spark=asdict(RUN)))
+        channel.sendall(line(spark=encode(RUN)))
         assert check_started.wait(5)
     client_left.set()
     (verdict,) = SharedSpark(server_path).check(RUN, ignore)  # it waits until the first request is done
@@ -302,7 +303,7 @@ def test_the_server_lives_as_long_as_the_with_block(monkeypatch: pytest.MonkeyPa
         with pytest.raises(ServerRefused, match="does not run"):  # the server runs, but has no Java
             SharedSpark(path).check(SparkRequest(no_java), ignore)
         with pytest.raises(ServerRefused, match="another installation"):
-            SharedSpark(path).start(replace(no_java, installation="/elsewhere"))
+            SharedSpark(path).start(structs.replace(no_java, installation="/elsewhere"))
         with pytest.raises(FencepostFailed, match="brokers must be"):
             shared_cluster(path, {"brokers": 9})
     assert SERVER_VARIABLE not in os.environ

@@ -1,9 +1,9 @@
 """`--keep-evidence bad` removes files of good runs."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from fencepost.cli import run_command_line
 from fencepost.suites import record as records
@@ -30,7 +30,7 @@ def record_of(tmp_path: Path, *cells: Cell, unchecked: tuple[CellState, ...] = (
             (run / name).parent.mkdir(parents=True, exist_ok=True)
             (run / name).write_text("x")
         if entry.state not in unchecked:
-            verdict = Verdict(str(run), "n", 1, Validity.VALID, "all is well")
+            verdict = Verdict(str(run), "n", 1, Validity.VALID.json, "all is well")
             (run / "verdict.json").write_text(verdict.line())
     return SuiteRecord(tmp_path, suite(*cells))
 
@@ -69,7 +69,7 @@ def test_a_run_without_a_verdict_keeps_its_evidence(tmp_path: Path) -> None:
 def test_the_run_of_another_cell_keeps_its_evidence(tmp_path: Path) -> None:
     cell_, other_cell = cell(), cell("orders")
     record = record_of(tmp_path, cell_, other_cell)
-    record.suite = replace(record.suite, cells=[replace(cell_, run=other_cell.run)])
+    record.suite = structs.replace(record.suite, cells=[structs.replace(cell_, run=other_cell.run)])
     remove_good_evidence(record)
     assert set(EVIDENCE) <= files_of(record, other_cell)
 

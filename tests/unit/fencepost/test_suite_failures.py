@@ -1,17 +1,18 @@
 """Failures that a suite file lists: known failures, and planted defects that must be caught."""
 
 import json
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from fencepost.commands.options import settle
 from fencepost.suites import plan
 from fencepost.suites.failures import read, remarks
 from fencepost.suites.outcome import with_verdict
 from fencepost.suites.plan import SuiteRequest, resume
+from harness.common.documents import encode
 from harness.common.errors import EnvironmentFailure, ExitStatus, UnreadableInput, UsageError
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.suite import Cell, CellState, Suite
@@ -28,10 +29,10 @@ SHOP = cell("shop", state=CellState.NOT_CHECKED)
 
 def verdict(valid: Validity = Validity.INVALID, **anomalies: AnomalyFindings) -> Verdict:
     by_name = {name.replace("_", "-"): findings for name, findings in anomalies.items()}
-    return Verdict("h", "n", 1, valid, "because", anomalies=by_name)
+    return Verdict("h", "n", 1, valid.json, "because", anomalies=by_name)
 
 
-REPROCESSED = verdict(reprocessed_input=AnomalyFindings(3, []))
+REPROCESSED = verdict(reprocessed_input=AnomalyFindings(3, examples=[]))
 
 
 def state_of(verdict_: Verdict, cell: Cell = SHOP, today: date = TODAY) -> CellState:
@@ -56,7 +57,9 @@ def test_a_listed_anomaly_in_another_cell_is_invalid() -> None:
 def test_an_unlisted_anomaly_makes_a_known_cell_invalid() -> None:
     result = with_verdict(
         SHOP,
-        verdict(reprocessed_input=AnomalyFindings(3, []), lost_input=AnomalyFindings(1, [])),
+        verdict(
+            reprocessed_input=AnomalyFindings(3, examples=[]), lost_input=AnomalyFindings(1, examples=[])
+        ),
         LISTED,
         TODAY,
     )
@@ -66,14 +69,20 @@ def test_an_unlisted_anomaly_makes_a_known_cell_invalid() -> None:
 
 
 def test_an_anomaly_that_a_known_one_causes_is_known() -> None:
-    follows = AnomalyFindings(1, [], because="reprocessed-input")
-    assert state_of(verdict(reprocessed_input=AnomalyFindings(3, []), lost_input=follows)) is CellState.KNOWN
+    follows = AnomalyFindings(1, examples=[], because="reprocessed-input")
+    assert (
+        state_of(verdict(reprocessed_input=AnomalyFindings(3, examples=[]), lost_input=follows))
+        is CellState.KNOWN
+    )
 
 
 def test_an_anomaly_with_an_unproven_cause_is_not_known() -> None:
     table = {**TABLE, "anomaly": "hanging-transaction"}
     listed = read([table], [])
-    hangs, consequence = AnomalyFindings(1, []), AnomalyFindings(500, [], because="hanging-transaction")
+    hangs, consequence = (
+        AnomalyFindings(1, examples=[]),
+        AnomalyFindings(500, examples=[], because="hanging-transaction"),
+    )
     assert with_verdict(SHOP, verdict(hanging_transaction=hangs), listed, TODAY).state is CellState.KNOWN
     both = verdict(hanging_transaction=hangs, lost_input=consequence)
     result = with_verdict(SHOP, both, listed, TODAY)
@@ -82,7 +91,7 @@ def test_an_anomaly_with_an_unproven_cause_is_not_known() -> None:
 
 def test_a_known_failure_does_not_excuse_missing_evidence() -> None:
     missing = Reason(ReasonCode.CHECK_CRASHED, "the checker duplicate crashed", remedy="report it")
-    result = with_verdict(SHOP, replace(REPROCESSED, unknown_because=[missing]), LISTED, TODAY)
+    result = with_verdict(SHOP, structs.replace(REPROCESSED, unknown_because=[missing]), LISTED, TODAY)
     assert (result.state, result.remedy) == (CellState.UNKNOWN, "report it")
     assert "evidence is missing: the checker duplicate crashed" in result.reason
     assert result.known == "a bug (until 2026-11-24)"
@@ -90,8 +99,8 @@ def test_a_known_failure_does_not_excuse_missing_evidence() -> None:
 
 def test_circular_causes_excuse_nothing() -> None:
     circular = verdict(
-        lost_input=AnomalyFindings(1, [], because="stale-offset"),
-        stale_offset=AnomalyFindings(1, [], because="lost-input"),
+        lost_input=AnomalyFindings(1, examples=[], because="stale-offset"),
+        stale_offset=AnomalyFindings(1, examples=[], because="lost-input"),
     )
     assert state_of(circular) is CellState.INVALID
 
@@ -99,7 +108,10 @@ def test_circular_causes_excuse_nothing() -> None:
 def test_an_allowed_anomaly_does_not_matter() -> None:
     assert (
         state_of(
-            verdict(reprocessed_input=AnomalyFindings(3, []), lost_input=AnomalyFindings(1, [], allowed=True))
+            verdict(
+                reprocessed_input=AnomalyFindings(3, examples=[]),
+                lost_input=AnomalyFindings(1, examples=[], allowed=True),
+            )
         )
         is CellState.KNOWN
     )
@@ -137,13 +149,16 @@ def test_a_known_failure_that_no_longer_occurs_is_only_a_remark() -> None:
 )
 def test_there_is_no_remark_while_a_matching_cell_has_no_verdict(state: CellState) -> None:
     valid_cell = with_verdict(SHOP, verdict(Validity.VALID), LISTED, TODAY)
-    assert list(remarks(LISTED.known, [valid_cell, replace(SHOP, name="another", state=state)], TODAY)) == []
+    assert (
+        list(remarks(LISTED.known, [valid_cell, structs.replace(SHOP, name="another", state=state)], TODAY))
+        == []
+    )
 
 
 def test_a_listed_failure_matches_lists_and_any_option() -> None:
     (failure,) = read([{**TABLE, "client": ["java", "librdkafka"], "time-limit": 60}], []).known
     assert failure.applies_to(SHOP)
-    assert not failure.applies_to(replace(SHOP, options={**SHOP.options, "time-limit": 61.0}))
+    assert not failure.applies_to(structs.replace(SHOP, options={**SHOP.options, "time-limit": 61.0}))
 
 
 @pytest.mark.parametrize(
@@ -184,21 +199,22 @@ def test_a_saved_suite_is_loaded_unchanged(tmp_path: Path) -> None:
     record = suite()
     record.save(tmp_path)
     loaded = Suite.load(tmp_path)
-    assert json.dumps(loaded.as_json()) == json.dumps(record.as_json())
+    assert json.dumps(encode(loaded)) == json.dumps(encode(record))
     assert list(loaded.cells) == list(record.cells)
 
 
 def test_a_planted_defect_with_an_expected_anomaly_is_caught() -> None:
-    caught = with_planted_defect(verdict(lost_input=AnomalyFindings(3, [])))
+    caught = with_planted_defect(verdict(lost_input=AnomalyFindings(3, examples=[])))
     assert (caught.state, caught.expected, caught.known) == (CellState.CAUGHT, "no rewind", "")
     assert caught.anomalies == {"lost-input": 3}
     assert caught.state.exit_status == ExitStatus.VALID and caught.state.good
 
 
 def test_an_anomaly_that_an_expected_one_causes_is_caught_too() -> None:
-    follows = AnomalyFindings(1, [], because="lost-input")
+    follows = AnomalyFindings(1, examples=[], because="lost-input")
     assert (
-        with_planted_defect(verdict(lost_input=AnomalyFindings(3, []), G1c=follows)).state is CellState.CAUGHT
+        with_planted_defect(verdict(lost_input=AnomalyFindings(3, examples=[]), G1c=follows)).state
+        is CellState.CAUGHT
     )
 
 
@@ -211,7 +227,9 @@ def test_a_planted_defect_without_an_anomaly_is_missed() -> None:
 
 
 def test_an_unexpected_anomaly_makes_a_planted_cell_invalid() -> None:
-    more = with_planted_defect(verdict(lost_input=AnomalyFindings(3, []), G1c=AnomalyFindings(2, [])))
+    more = with_planted_defect(
+        verdict(lost_input=AnomalyFindings(3, examples=[]), G1c=AnomalyFindings(2, examples=[]))
+    )
     assert more.state is CellState.INVALID
     assert "G1c 2" in more.reason and "lost-input" not in more.reason
     assert more.anomalies == {"lost-input": 3, "G1c": 2}
@@ -221,12 +239,12 @@ def test_each_planted_defect_needs_one_of_its_anomalies() -> None:
     names = ("duplicate", "lost-input")
     tables = [{"workload": "shop", "anomaly": name, "why": f"plants {name}"} for name in names]
     listed = read([], tables)
-    result = with_verdict(SHOP, verdict(lost_input=AnomalyFindings(3, [])), listed, TODAY)
+    result = with_verdict(SHOP, verdict(lost_input=AnomalyFindings(3, examples=[])), listed, TODAY)
     assert (result.state, result.reason) == (
         CellState.MISSED,
         "the planted defect was not caught: expected duplicate",
     )
-    both = verdict(lost_input=AnomalyFindings(3, []), duplicate=AnomalyFindings(1, []))
+    both = verdict(lost_input=AnomalyFindings(3, examples=[]), duplicate=AnomalyFindings(1, examples=[]))
     assert with_verdict(SHOP, both, listed, TODAY).state is CellState.CAUGHT
 
 
@@ -239,7 +257,7 @@ def test_an_anomaly_that_the_defect_does_not_cause_is_refused() -> None:
 
 
 def test_an_unexpected_anomaly_alone_is_invalid() -> None:
-    assert with_planted_defect(verdict(G1c=AnomalyFindings(2, []))).state is CellState.INVALID
+    assert with_planted_defect(verdict(G1c=AnomalyFindings(2, examples=[]))).state is CellState.INVALID
 
 
 def test_an_invalid_verdict_without_an_anomaly_is_not_caught() -> None:
@@ -254,12 +272,15 @@ def test_a_planted_cell_can_be_unknown_or_failed() -> None:
 def test_cells_without_a_planted_defect_are_not_affected() -> None:
     other = cell("echo", state=CellState.NOT_CHECKED)
     assert with_planted_defect(verdict(Validity.VALID), other).state is CellState.VALID
-    assert with_planted_defect(verdict(lost_input=AnomalyFindings(3, [])), other).state is CellState.INVALID
+    assert (
+        with_planted_defect(verdict(lost_input=AnomalyFindings(3, examples=[])), other).state
+        is CellState.INVALID
+    )
 
 
 def test_a_suite_json_without_a_key_cannot_be_read(tmp_path: Path) -> None:
     for key in ("expected", "cells"):
-        body = suite(cell(state=CellState.KNOWN)).as_json()
+        body = encode(suite(cell(state=CellState.KNOWN)))
         del (body if key == "expected" else body["cells"][0])["expected"]
         (tmp_path / "suite.json").write_text(json.dumps(body))
         with pytest.raises(UnreadableInput, match="expected"):
@@ -274,7 +295,7 @@ def test_a_resumed_suite_takes_the_listed_failures_of_its_file(tmp_path: Path) -
     file.write_text(f'{text}[[expected]]\nworkload = "shop"\nanomaly = "lost-input"\nwhy = "planted"\n')
     resumed = resume(stored, file, SuiteRequest(settle))
     assert [failure["anomaly"] for failure in resumed.suite.expected] == [["lost-input"]]
-    assert resumed.failures.expected[0].applies_to(replace(stored.cells[0], state=CellState.VALID))
+    assert resumed.failures.expected[0].applies_to(structs.replace(stored.cells[0], state=CellState.VALID))
 
 
 @pytest.mark.parametrize("name", ["smoke", "versions", "containers"])

@@ -1,14 +1,15 @@
 """The outcome of a cell: the facts of its verdict that a reader needs before the report."""
 
 import json
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from fencepost.suites.failures import ListedFailures, read
 from fencepost.suites.outcome import MISSED_REMEDY, ended, with_verdict
+from harness.common.documents import encode
 from harness.common.errors import UnreadableInput
 from harness.results.run_metadata import RunMetadata
 from harness.results.suite import Cell, CellState, Suite
@@ -36,7 +37,7 @@ def test_the_first_example_is_that_of_the_console() -> None:
 def test_the_first_example_is_of_an_unlisted_anomaly() -> None:
     verdict = synthetic_store.make_verdict(Validity.INVALID)
     cycle = findings_of(1, [{"transactions": 2}], sentences=["a cycle of T1 and T2"])
-    verdict = replace(verdict, anomalies={**verdict.anomalies, "G1c": cycle})
+    verdict = structs.replace(verdict, anomalies={**verdict.anomalies, "G1c": cycle})
     table = {"workload": "shop", "anomaly": "reprocessed-input", "why": "planted"}
     caught = result_of(verdict, read([], [table]))
     assert (caught.state, caught.first) == (CellState.INVALID, "a cycle of T1 and T2")
@@ -56,7 +57,7 @@ def test_a_missed_defect_has_a_remedy_and_a_valid_cell_has_none() -> None:
 
 
 def test_faults_are_counted_and_those_without_effect_count_zero() -> None:
-    faults = [*FAULTS, FAULTS[0], replace(FAULTS[1], fault="cut-worker", acted=False)]
+    faults = [*FAULTS, FAULTS[0], structs.replace(FAULTS[1], fault="cut-worker", acted=False)]
     not_exercised = {"kill-group-coordinator": NO_TIME, "zombie": "no paused worker came back"}
     cell_ = result_of(
         synthetic_store.make_verdict(Validity.VALID, faults=faults, not_exercised=not_exercised)
@@ -81,7 +82,7 @@ def test_a_cell_without_a_verdict_has_the_faults_of_the_run_metadata(tmp_path: P
 def test_a_long_example_is_shortened_to_one_printable_line() -> None:
     control_characters = findings_of(1, [{"transactions": 2}], sentences=["\n\x1b" + "k" * 100_000])
     cell_ = result_of(
-        replace(synthetic_store.make_verdict(Validity.INVALID), anomalies={"G1c": control_characters})
+        structs.replace(synthetic_store.make_verdict(Validity.INVALID), anomalies={"G1c": control_characters})
     )
     assert cell_.first.startswith("\\n\\x1bkkk")
     assert len(cell_.first) < 1_200 and cell_.first.isprintable()
@@ -95,7 +96,7 @@ def test_a_cell_with_its_outcome_is_loaded_unchanged(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["faults", "anomalies"])
 def test_a_count_that_is_no_number_makes_a_suite_unreadable(key: str, tmp_path: Path) -> None:
-    body = suite(cell()).as_json()
+    body = encode(suite(cell()))
     body["cells"][0][key] = {"kill-broker": "many"}
     (tmp_path / "suite.json").write_text(json.dumps(body))
     with pytest.raises(UnreadableInput):

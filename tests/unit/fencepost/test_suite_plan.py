@@ -9,6 +9,7 @@ from fencepost.cli import run_command_line
 from fencepost.commands.options import settle
 from fencepost.suites import plan
 from fencepost.suites.plan import SuitePlan, SuiteRequest
+from harness.common.documents import encode
 from harness.common.errors import ExitStatus, UsageError
 from tests.support.user_pipeline import write_pipeline
 
@@ -264,7 +265,7 @@ def test_a_suite_record_has_no_secrets(tmp_path: Path) -> None:
         '[[include]]\nworkload = "shop"\nbroker = {"log.segment.bytes" = "1048576"}\n'
     )
     suite = plan.load(file, SuiteRequest(settle, seed=1)).suite
-    assert not any(secret in json.dumps(suite.as_json()) for secret in ("hunter2", "sekret"))
+    assert not any(secret in json.dumps(encode(suite)) for secret in ("hunter2", "sekret"))
     assert suite.cells[2].name.endswith("broker=log.segment.bytes=1048576")
 
 

@@ -5,12 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from fencepost.cli import run_command_line
 from fencepost.commands.options import settle
 from fencepost.suites import plan, record
 from fencepost.suites.forecast import NO_TIME, preview
 from fencepost.suites.plan import SuitePlan, SuiteRequest
+from harness.common.documents import decode, encode
 from harness.common.errors import ExitStatus
 from harness.results.suite import CellState, Suite
 
@@ -38,11 +40,13 @@ def suite_plan(tmp_path: Path) -> SuitePlan:
 def last_night(suite_plan: SuitePlan, seconds: float, **more: object) -> Suite:
     """An earlier suite, which ran all cells except the first: `orders`, and then `echo`."""
     cells = [
-        replace(cell, state=CellState.VALID, duration_s=seconds, run="runs/x", started=f"2026-11-2{9 - n}")
+        structs.replace(
+            cell, state=CellState.VALID, duration_s=seconds, run="runs/x", started=f"2026-11-2{9 - n}"
+        )
         for n, cell in enumerate(suite_plan.suite.cells)
         if n
     ]
-    return replace(suite_plan.suite, cells=cells, started="2026-11-20", **more)
+    return structs.replace(suite_plan.suite, cells=cells, started="2026-11-20", **more)
 
 
 def preview_text(
@@ -70,13 +74,19 @@ def test_a_limit_leaves_out_the_cells_that_ran_most_recently(suite_plan: SuitePl
 
 def test_the_estimate_of_a_resumed_suite_has_only_its_remaining_runs(suite_plan: SuitePlan) -> None:
     first, second, third = suite_plan.suite.cells
-    ended_cells = [replace(first, state=CellState.VALID), replace(second, state=CellState.NOT_CHECKED), third]
-    resumed = replace(suite_plan, suite=replace(suite_plan.suite, cells=ended_cells))
+    ended_cells = [
+        structs.replace(first, state=CellState.VALID),
+        structs.replace(second, state=CellState.NOT_CHECKED),
+        third,
+    ]
+    resumed = replace(suite_plan, suite=structs.replace(suite_plan.suite, cells=ended_cells))
     text = preview_text(resumed)
     assert "1 run: about 2 min one at a time" in text and "shop librdkafka drawn: valid" in text
     finished = replace(
         resumed,
-        suite=replace(suite_plan.suite, cells=[replace(c, state=CellState.VALID) for c in ended_cells]),
+        suite=structs.replace(
+            suite_plan.suite, cells=[structs.replace(c, state=CellState.VALID) for c in ended_cells]
+        ),
     )
     assert "all runs have ended" in preview_text(finished)
 
@@ -104,8 +114,8 @@ def test_memory_and_the_number_of_runs_limit_parallel_runs(suite_plan: SuitePlan
 
 
 def test_runs_without_a_verdict_are_still_to_be_checked(suite_plan: SuitePlan) -> None:
-    ended_cells = [replace(cell, state=CellState.NOT_CHECKED) for cell in suite_plan.suite.cells]
-    text = preview_text(replace(suite_plan, suite=replace(suite_plan.suite, cells=ended_cells)))
+    ended_cells = [structs.replace(cell, state=CellState.NOT_CHECKED) for cell in suite_plan.suite.cells]
+    text = preview_text(replace(suite_plan, suite=structs.replace(suite_plan.suite, cells=ended_cells)))
     assert "all runs have ended; then they are checked\n" in text
 
 
@@ -138,7 +148,7 @@ def test_an_invalid_earlier_suite_is_skipped(
     "cell", [{"duration_s": "12"}, {"duration_s": -1}, {"options": {"time-limit": "abc"}}, {"started": 5}]
 )
 def test_an_invalid_cell_makes_its_suite_unreadable(cell: dict[str, object], suite_plan: SuitePlan) -> None:
-    body = json.loads(json.dumps(suite_plan.suite.as_json()))
+    body = json.loads(json.dumps(encode(suite_plan.suite)))
     body["cells"][0] |= cell
-    with pytest.raises(TypeError):
-        Suite.from_json(body)
+    with pytest.raises(ValueError, match=r"cells\[0\]"):
+        decode(body, Suite)

@@ -1,7 +1,8 @@
 """Comparison with earlier suites: new failures, flake rates, and the order of cells."""
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import structs
 
 from fencepost.suites.previous import compare, fingerprint, oldest_run_first, previous_suites
 from harness.results.suite import Cell, CellState, Flake, Suite
@@ -57,7 +58,7 @@ def test_a_run_without_versions_is_compared_by_its_options() -> None:
     assert compared(cell(), failed_early).flake == Flake(2, 1)
     assert compared(failed_early, cell()).flake == Flake(2, 1)
     assert compared(
-        cell(), replace(failed_early, options={"workload": "shop", "time-limit": 5.0})
+        cell(), structs.replace(failed_early, options={"workload": "shop", "time-limit": 5.0})
     ).flake == Flake(1, 0)
 
 
@@ -78,10 +79,10 @@ def test_cells_that_never_ran_come_before_the_oldest_runs() -> None:
     nights = [
         night(
             23,
-            replace(cells[0], started="2026-11-23T20:00:00+00:00"),
-            replace(cells[1], state=CellState.NOT_RUN),
+            structs.replace(cells[0], started="2026-11-23T20:00:00+00:00"),
+            structs.replace(cells[1], state=CellState.NOT_RUN),
         ),
-        night(20, replace(cells[1], started="2026-11-20T20:00:00+00:00")),
+        night(20, structs.replace(cells[1], started="2026-11-20T20:00:00+00:00")),
     ]
     assert [cell.nemesis for cell in oldest_run_first(cells, nights)] == ["never", "long-ago", "lately"]
 

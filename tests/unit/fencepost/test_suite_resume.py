@@ -1,11 +1,11 @@
 """A resumed suite keeps the settings of the command that began it."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from fencepost.cli import run_command_line
 from fencepost.commands.options import settle
@@ -165,7 +165,7 @@ def test_the_first_difference_of_a_changed_file_is_named(
 def test_a_resumed_suite_keeps_its_check_time_unless_the_flag_changes_it(tmp_path: Path) -> None:
     text = '[matrix]\nworkload = "echo"\n'
     stored = planned(tmp_path, text).suite
-    stored = replace(stored, judge="each")
+    stored = structs.replace(stored, judge="each")
     for judge, expected in ((None, "each"), ("together", "together")):
         request = SuiteRequest(settle, judge=judge)
         for file in (tmp_path / "night.toml", None):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from fencepost.commands.options import settle
 from fencepost.suites import plan, run
@@ -165,7 +166,7 @@ def check_jobs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def check(histories: Any, *, on_result: Any, **more: Any) -> None:
         jobs.append(len(histories))
-        verdicts = [Verdict(str(run.folder), "n", 1, Validity.VALID, "all is well") for run in histories]
+        verdicts = [Verdict(str(run.folder), "n", 1, Validity.VALID.json, "all is well") for run in histories]
         for history, verdict in zip(histories, verdicts, strict=True):
             (history.folder / "verdict.json").write_text(verdict.line())
         for n, verdict in enumerate(verdicts):
@@ -196,7 +197,7 @@ def test_a_resumed_suite_does_not_repeat_finished_runs(tmp_path: Path, check_job
     killed = Suite.load(record.folder)
     echo_cell = next(cell for cell in killed.cells if cell.workload == "echo")
     (record.folder / str(echo_cell.run) / "mark").touch()
-    orders = replace(killed.cells[1], state=CellState.NOT_RUN, run=None, reason="")
+    orders = structs.replace(killed.cells[1], state=CellState.NOT_RUN, run=None, reason="")
     SuiteRecord(record.folder, killed).update(orders)
     stored_again = Suite.load(record.folder)
     rest = plan.resume(stored_again, None, SuiteRequest(settle))
@@ -250,10 +251,10 @@ def test_the_page_is_drawn_during_the_suite(tmp_path: Path) -> None:
     record = SuiteRecord(record.folder, record.suite, lambda: next(times))
     page = record.folder / "index.html"
     echo_cell = record.suite.cells[0]
-    record.update(replace(echo_cell, started="2026-11-24T20:00:00+00:00"))
+    record.update(structs.replace(echo_cell, started="2026-11-24T20:00:00+00:00"))
     record.refresh_page()
     assert "running" in page.read_text() and "The suite is still running" in page.read_text()
-    record.update(replace(echo_cell, state=CellState.INVALID, reason="2 inputs were lost"))
+    record.update(structs.replace(echo_cell, state=CellState.INVALID, reason="2 inputs were lost"))
     record.refresh_page()  # too soon
     assert "2 inputs were lost" not in page.read_text()
     record.refresh_page()

@@ -1,9 +1,9 @@
 """The output of `check` for one history: text, or a line of JSON."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from checkers.checking.stored_runs import with_wording
 from checkers.external.lines import line
@@ -26,7 +26,7 @@ TWICE = with_wording(
 
 def verdict_with(**anomalies: AnomalyFindings) -> Verdict:
     by_name = {name.replace("_", "-"): findings for name, findings in anomalies.items()}
-    return Verdict("h", "h", None, Validity.INVALID, "this was found", by_name)
+    return Verdict("h", "h", None, Validity.INVALID.json, "this was found", by_name)
 
 
 def printed_lines(
@@ -48,21 +48,21 @@ def test_a_history_has_a_line_for_each_anomaly_that_is_not_allowed(
 
 
 def test_an_anomaly_with_a_cause_names_the_cause(capsys: pytest.CaptureFixture[str]) -> None:
-    (_, line) = printed_lines(capsys, verdict_with(G1c=replace(CYCLE, because="lost-write")))
+    (_, line) = printed_lines(capsys, verdict_with(G1c=structs.replace(CYCLE, because="lost-write")))
     assert line.startswith("  G1c (2), because of lost-write: T4")
 
 
 def test_every_reason_of_an_unknown_verdict_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     more = "  more: fencepost explain inputs-left"
-    unknown = replace(
+    unknown = structs.replace(
         verdict_with(),
-        valid=Validity.UNKNOWN,
+        valid=Validity.UNKNOWN.json,
         unknown_because=[Reason(ReasonCode.INPUTS_LEFT, "a"), Reason(ReasonCode.INPUTS_LEFT, "b")],
     )
     assert printed_lines(capsys, unknown)[1:] == ["  unknown: a", "  unknown: b", more]
-    assert printed_lines(capsys, replace(unknown, unknown_because=[Reason(ReasonCode.INPUTS_LEFT, "a")]))[
-        1:
-    ] == [more]
+    assert printed_lines(
+        capsys, structs.replace(unknown, unknown_because=[Reason(ReasonCode.INPUTS_LEFT, "a")])
+    )[1:] == [more]
 
 
 def test_a_stored_run_has_the_sentences_of_its_report(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from checkers.needs import NEEDS
 from fencepost.checks.evidence import KILLED, Evidence
@@ -52,7 +53,7 @@ def verdict_of(
 
 
 def test_a_clean_run_whose_faults_acted_is_valid() -> None:
-    assert verdict_of().valid is Validity.VALID
+    assert verdict_of().validity is Validity.VALID
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_a_clean_run_whose_faults_acted_is_valid() -> None:
     ],
 )
 def test_a_fault_that_did_not_act_names_the_setting_that_would_help(evidence: str, setting: str) -> None:
-    fault = replace(ACTED, acted=False, evidence=evidence)
+    fault = structs.replace(ACTED, acted=False, evidence=evidence)
     reasons = verdict_of(RunMetadata(faults=[fault])).unknown_because
     (reason,) = [each for each in reasons if each.code == ReasonCode.FAULT_DID_NOT_ACT]
     assert setting in reason.remedy
@@ -90,10 +91,10 @@ def test_a_run_whose_protocol_journal_has_changed_is_unknown(tmp_path: Path, cha
     plan = StoredPlan(Options(seed=1), RUN, [PLANNED], WORKLOAD.as_table())
     verdict = decide(Evidence("h", tmp_path, plan, metadata, differences=()), CLEAN)
     if not change:
-        assert verdict.valid is Validity.VALID and verdict.api_errors == {"EndTxn": {"NOT_COORDINATOR": 1}}
+        assert verdict.validity is Validity.VALID and verdict.api_errors == {"EndTxn": {"NOT_COORDINATOR": 1}}
         return
     (reason,) = verdict.unknown_because
-    assert verdict.valid is Validity.UNKNOWN and verdict.api_errors == {}
+    assert verdict.validity is Validity.UNKNOWN and verdict.api_errors == {}
     assert (reason.code, reason.subject) == (ReasonCode.INCOMPLETE_EVIDENCE, JOURNAL)
     how = "is missing" if change == "missing" else "is not as the run wrote it"
     assert reason.text == f"{JOURNAL} {how}, so it does not prove what the rules did"
@@ -107,17 +108,17 @@ def test_what_is_left_is_in_the_verdict_and_does_not_decide_it(tmp_path: Path) -
     plan = StoredPlan(Options(seed=1), RUN, [PLANNED], WORKLOAD.as_table())
     evidence = Evidence("h", tmp_path, plan, RunMetadata(faults=[ACTED]), differences=())
     verdict = decide(evidence, CLEAN)
-    assert verdict.valid is Validity.VALID
+    assert verdict.validity is Validity.VALID
     assert verdict.left is not None and verdict.left.entries.committed_records == 1
 
 
 @pytest.mark.parametrize(
     ("metadata", "code"),
     [
-        (RunMetadata(faults=[replace(ACTED, acted=False)]), "fault-did-not-act"),
-        (RunMetadata(faults=[replace(ACTED, evidence="")]), "fault-not-proven"),
-        (RunMetadata(faults=[replace(ACTED, start_s=9.0, end_s=8.0)]), "fault-not-proven"),
-        (RunMetadata(faults=[replace(ACTED, end_s=None)]), "fault-not-healed"),
+        (RunMetadata(faults=[structs.replace(ACTED, acted=False)]), "fault-did-not-act"),
+        (RunMetadata(faults=[structs.replace(ACTED, evidence="")]), "fault-not-proven"),
+        (RunMetadata(faults=[structs.replace(ACTED, start_s=9.0, end_s=8.0)]), "fault-not-proven"),
+        (RunMetadata(faults=[structs.replace(ACTED, end_s=None)]), "fault-not-healed"),
         (RunMetadata(faults=[]), "faults-not-carried-out"),
         (RunMetadata(faults=[ACTED], interrupted=True), "interrupted"),
         (
@@ -127,7 +128,7 @@ def test_what_is_left_is_in_the_verdict_and_does_not_decide_it(tmp_path: Path) -
         (RunMetadata(faults=[ACTED], unmet_goals={"zombie": "no worker came back"}), "goal-not-met"),
         (
             RunMetadata(
-                faults=[replace(ACTED, acted=False, evidence="none was seen")],
+                faults=[structs.replace(ACTED, acted=False, evidence="none was seen")],
                 unmet_goals={"rule": "none was seen"},
             ),
             "fault-did-not-act",
@@ -136,14 +137,14 @@ def test_what_is_left_is_in_the_verdict_and_does_not_decide_it(tmp_path: Path) -
 )
 def test_each_problem_of_a_run_makes_it_unknown(metadata: RunMetadata, code: str) -> None:
     verdict = verdict_of(metadata)
-    assert verdict.valid is Validity.UNKNOWN
+    assert verdict.validity is Validity.UNKNOWN
     assert [reason.code for reason in verdict.unknown_because] == [code]
 
 
 def test_a_killed_run_is_invalid_with_an_anomaly_and_else_unknown() -> None:
-    assert verdict_of(killed=True).valid is Validity.UNKNOWN
-    anomalies = replace(CLEAN, anomalies={"duplicate": AnomalyFindings(1, [])})
-    assert verdict_of(result=anomalies, killed=True).valid is Validity.INVALID
+    assert verdict_of(killed=True).validity is Validity.UNKNOWN
+    anomalies = replace(CLEAN, anomalies={"duplicate": AnomalyFindings(1, examples=[])})
+    assert verdict_of(result=anomalies, killed=True).validity is Validity.INVALID
 
 
 def test_equal_reasons_are_listed_once() -> None:
@@ -153,40 +154,44 @@ def test_equal_reasons_are_listed_once() -> None:
 
 
 def test_a_crashed_check_makes_a_run_unknown_and_a_skipped_one_does_not() -> None:
-    assert verdict_of(result=replace(CLEAN, broken={"duplicate": CRASHED})).valid is Validity.UNKNOWN
-    assert verdict_of(result=replace(CLEAN, not_checked={"duplicate": NEEDS["log"]})).valid is Validity.VALID
+    assert verdict_of(result=replace(CLEAN, broken={"duplicate": CRASHED})).validity is Validity.UNKNOWN
+    assert (
+        verdict_of(result=replace(CLEAN, not_checked={"duplicate": NEEDS["log"]})).validity is Validity.VALID
+    )
 
 
 def test_a_forbidden_anomaly_makes_a_run_invalid_and_an_allowed_one_does_not() -> None:
-    allowed = replace(CLEAN, anomalies={"duplicate": AnomalyFindings(1, [], allowed=True)})
-    assert verdict_of(result=allowed).valid is Validity.VALID
-    both = replace(CLEAN, anomalies={"duplicate": AnomalyFindings(1, [])}, broken={"unseen": CRASHED})
-    assert verdict_of(result=both).valid is Validity.INVALID
+    allowed = replace(CLEAN, anomalies={"duplicate": AnomalyFindings(1, examples=[], allowed=True)})
+    assert verdict_of(result=allowed).validity is Validity.VALID
+    both = replace(
+        CLEAN, anomalies={"duplicate": AnomalyFindings(1, examples=[])}, broken={"unseen": CRASHED}
+    )
+    assert verdict_of(result=both).validity is Validity.INVALID
 
 
 def test_a_run_without_an_abort_is_unknown() -> None:
     verdict = verdict_of(result=replace(CLEAN, coverage={"inputs": 10, "aborted": 0}))
-    assert verdict.valid is Validity.UNKNOWN
+    assert verdict.validity is Validity.UNKNOWN
     assert "aborted-read" in verdict.not_exercised
 
 
 def test_a_run_with_abort_share_0_is_valid_and_says_so() -> None:
     nothing_aborted = replace(CLEAN, coverage={"inputs": 10, "aborted": 0})
     verdict = verdict_of(result=nothing_aborted, options=Options(seed=1, abort_share=0.0))
-    assert verdict.valid is Validity.VALID
+    assert verdict.validity is Validity.VALID
     assert "abort-share is 0" in verdict.not_exercised["aborted-read"]
 
 
 def test_a_worker_that_ended_by_itself_is_a_warning() -> None:
     warning = unexpected_end("shop-1.0", "shop-1.0 ended by itself: Segmentation fault")
     verdict = verdict_of(RunMetadata(faults=[ACTED], unexpected_errors=[warning]))
-    assert verdict.valid is Validity.VALID
+    assert verdict.validity is Validity.VALID
     assert verdict.warnings == [warning]
 
 
 def test_unscheduled_faults_are_listed_and_change_nothing() -> None:
     verdict = verdict_of(RunMetadata(faults=[ACTED], unscheduled={"partition": "no room"}))
-    assert verdict.valid is Validity.VALID
+    assert verdict.validity is Validity.VALID
     assert verdict.not_exercised == {"partition": "no room"}
 
 
@@ -194,9 +199,9 @@ def test_unscheduled_faults_are_listed_and_change_nothing() -> None:
     ("metadata", "known"),
     [
         (RunMetadata(), True),
-        (RunMetadata(faults=[ACTED, replace(ACTED, end_s=None, acted=False)]), True),
-        (RunMetadata(faults=[ACTED, replace(ACTED, end_s=None)]), False),
-        (RunMetadata(faults=[replace(ACTED, end_s=None)], phases=[HEAL]), True),
+        (RunMetadata(faults=[ACTED, structs.replace(ACTED, end_s=None, acted=False)]), True),
+        (RunMetadata(faults=[ACTED, structs.replace(ACTED, end_s=None)]), False),
+        (RunMetadata(faults=[structs.replace(ACTED, end_s=None)], phases=[HEAL]), True),
     ],
 )
 def test_heals_are_known_from_the_ends_of_the_faults_or_from_the_heal_phase(
@@ -208,7 +213,7 @@ def test_heals_are_known_from_the_ends_of_the_faults_or_from_the_heal_phase(
 def test_a_requested_fault_that_was_not_planned_makes_a_run_unknown() -> None:
     named = Options(seed=1, nemesis=("pause-worker", "partition"))
     verdict = verdict_of(RunMetadata(faults=[ACTED]), options=named)
-    assert verdict.valid is Validity.UNKNOWN
+    assert verdict.validity is Validity.UNKNOWN
     assert "partition was requested, and the schedule does not have it" in {
         r.text for r in verdict.unknown_because
     }
@@ -216,14 +221,14 @@ def test_a_requested_fault_that_was_not_planned_makes_a_run_unknown() -> None:
 
 def test_a_fault_with_a_weight_need_not_be_planned() -> None:
     for names in (("pause-worker=1", "kill-broker"), ("random",)):
-        assert verdict_of(options=Options(seed=1, nemesis=names)).valid is Validity.VALID
+        assert verdict_of(options=Options(seed=1, nemesis=names)).validity is Validity.VALID
 
 
 def test_a_run_whose_faults_have_weights_and_that_has_no_fault_is_unknown() -> None:
     for names in (("pause-worker=1", "kill-broker"), ("random",)):
         options = Options(seed=1, nemesis=names)
         verdict = verdict_of(RunMetadata(faults=[]), planned_faults=0, options=options)
-        assert verdict.valid is Validity.UNKNOWN
+        assert verdict.validity is Validity.UNKNOWN
         assert f"{', '.join(names)} was requested, and the schedule has no fault" in {
             r.text for r in verdict.unknown_because
         }
@@ -241,7 +246,9 @@ def test_a_run_whose_faults_have_weights_and_that_has_no_fault_is_unknown() -> N
 def test_faults_that_should_overlap_and_did_not_make_a_run_unknown(
     windows: list[tuple[str, float, float]], overlapped: bool
 ) -> None:
-    faults = [replace(ACTED, fault=fault, start_s=start_s, end_s=end_s) for fault, start_s, end_s in windows]
+    faults = [
+        structs.replace(ACTED, fault=fault, start_s=start_s, end_s=end_s) for fault, start_s, end_s in windows
+    ]
     schedule = [PLANNED | {"fault": fault} for fault in ("kill-broker", "partition")]
     for names in (("kill-broker@controller+partition",), ("kill-broker+partition=2", "kill-worker")):
         plan = StoredPlan(Options(seed=1, nemesis=names), RUN, schedule, WORKLOAD.as_table())
@@ -254,8 +261,8 @@ def test_the_same_fault_twice_must_be_active_twice_at_a_time() -> None:
     names = ("kill-worker+kill-worker",)
     schedule = [PLANNED | {"fault": "kill-worker"}] * 2
     plan = StoredPlan(Options(seed=1, nemesis=names), RUN, schedule, WORKLOAD.as_table())
-    once = replace(ACTED, fault="kill-worker")
-    for faults, overlapped in (([once], False), ([once, replace(once, start_s=2.0)], True)):
+    once = structs.replace(ACTED, fault="kill-worker")
+    for faults, overlapped in (([once], False), ([once, structs.replace(once, start_s=2.0)], True)):
         verdict = decide(Evidence("h", Path("h"), plan, RunMetadata(faults=faults), differences=()), CLEAN)
         assert any("never active" in reason.text for reason in verdict.unknown_because) != overlapped
 
@@ -278,20 +285,20 @@ ONCE_OR_MORE = replace(WORKLOAD, guarantee=Guarantee.AT_LEAST_ONCE, allowed=("re
 )
 def test_the_summary_counts_the_anomalies_that_the_guarantee_permits(count: int, summary: str) -> None:
     anomalies = (
-        {"reprocessed-input": AnomalyFindings(count, [], allowed=True, allowed_by="the workload")}
+        {"reprocessed-input": AnomalyFindings(count, examples=[], allowed=True, allowed_by="the workload")}
         if count
         else {}
     )
     result = replace(CLEAN, anomalies=anomalies, checked=["reprocessed-input", "lost-input"])
     plan = StoredPlan(Options(seed=1), RUN, [PLANNED], ONCE_OR_MORE.as_table())
     verdict = decide(Evidence("h", Path("h"), plan, RunMetadata(faults=[ACTED]), differences=()), result)
-    assert (verdict.valid, verdict.summary) == (Validity.VALID, summary)
+    assert (verdict.validity, verdict.summary) == (Validity.VALID, summary)
     assert ("reprocessed-input" in verdict.not_exercised) is (count == 0)
 
 
 def test_the_summary_counts_each_permitted_anomaly_separately() -> None:
     anomalies = {
-        name: AnomalyFindings(count, [], allowed=True, allowed_by="the workload", words=words)
+        name: AnomalyFindings(count, examples=[], allowed=True, allowed_by="the workload", words=words)
         for name, count, words in (("reprocessed-input", 3, ""), ("duplicate", 2, "2 values are duplicates"))
     }
     result = replace(CLEAN, anomalies=anomalies, checked=[*anomalies, "lost-input"])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.common.errors import UnreadableInput
+from harness.common.documents import decode, encode
 from harness.results.example import KINDS, Example, Input, Operation, Record
 from harness.results.verdict import Validity, Verdict
 from tests.support.findings import findings_of
@@ -62,12 +62,12 @@ def test_only_objects_among_the_expected_outputs_are_used() -> None:
 
 @pytest.mark.parametrize("examples", [7, None, ["text"], [[]]])
 def test_a_verdict_whose_examples_are_no_objects_cannot_be_read(examples: Any) -> None:
-    body = Verdict("h", "n", None, Validity.INVALID, "", {"duplicate": findings_of(1, [])}).as_json()
+    body = encode(Verdict("h", "n", None, Validity.INVALID.json, "", {"duplicate": findings_of(1, [])}))
     body["anomalies"]["duplicate"]["examples"] = examples
-    with pytest.raises(UnreadableInput):
-        Verdict.from_json(body)
+    with pytest.raises(ValueError, match=r"examples(\[0\])?: expected"):
+        decode(body, Verdict)
     body["anomalies"] = {}
-    Verdict.from_json(body)
+    decode(body, Verdict)
     body["unsettled"]["examples"] = examples
-    with pytest.raises(UnreadableInput):
-        Verdict.from_json(body)
+    with pytest.raises(ValueError, match=r"examples(\[0\])?: expected"):
+        decode(body, Verdict)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.common.documents import decode, encode, json_text
 from harness.common.errors import ExitStatus, UnreadableInput
 from harness.results.lag import EntryCounts, Lag, PartitionLag
 from harness.results.membership_changes import MembershipChange
@@ -47,41 +48,42 @@ def test_a_verdict_survives_the_round_trip_through_json() -> None:
         history="h",
         name="n",
         seed=4,
-        valid=Validity.INVALID,
+        valid=Validity.INVALID.json,
         summary="s",
         anomalies={"duplicate": findings_of(3, [{"value": "x"}], because="lost-commit")},
         faults=[FaultReport("kill-broker", "broker 2", 1.0, None, True, "proof", "broker 2 was killed")],
         unknown_because=[Reason(ReasonCode.INPUTS_LEFT, "why", "subject", "remedy")],
-        not_checked={"G1c": EXTERNAL_ONLY},
+        not_checked_because={"G1c": EXTERNAL_ONLY},
         warnings=[Reason(ReasonCode.UNEXPECTED_END, "it ended")],
         checked=["duplicate"],
         api_errors={"EndTxn": {"NOT_COORDINATOR": 3}},
         churn=[MembershipChange("shop", "shop-4.0", "shop-2.0", 3.0, 4.5, ("in/0",), ("in/1", "in/2"))],
         left=Lag.of([PartitionLag("shop", "g", "in", 0, 4, 6, EntryCounts(commit_markers=1, sentinels=1))]),
     )
-    assert Verdict.from_json(verdict.as_json()) == verdict
+    assert decode(encode(verdict), Verdict) == verdict
 
 
 def test_a_verdict_says_nothing_about_inputs_left_in_an_external_history() -> None:
-    body = Verdict("h", "n", None, Validity.VALID, "s").as_json()
-    assert "left" not in body
-    assert Verdict.from_json(body).left is None
+    body = encode(Verdict("h", "n", None, Validity.VALID.json, "s"))
+    assert body["left"] is None
+    assert decode(body, Verdict).left is None
 
 
 @pytest.mark.parametrize(
     "key", ["valid", "anomalies", "faults", "not_checked_because", "warnings", "checked", "unsettled"]
 )
-def test_a_verdict_without_one_of_its_keys_is_refused(key: str) -> None:
-    body = Verdict("h", "n", None, Validity.VALID, "s").as_json()
+def test_a_verdict_without_one_of_its_keys_is_refused(key: str, tmp_path: Path) -> None:
+    body = encode(Verdict("h", "n", None, Validity.VALID.json, "s"))
     del body[key]
-    with pytest.raises(UnreadableInput):
-        Verdict.from_json(body)
+    (tmp_path / "verdict.json").write_text(json_text(body))
+    with pytest.raises(UnreadableInput, match=rf"verdict\.json cannot be read: {key} is missing"):
+        Verdict.load(tmp_path / "verdict.json")
 
 
 def test_a_verdict_with_a_text_as_reason_is_refused() -> None:
-    body = Verdict("h", "n", None, Validity.UNKNOWN, "s").as_json()
-    with pytest.raises(UnreadableInput):
-        Verdict.from_json(body | {"unknown_because": ["why"]})
+    body = encode(Verdict("h", "n", None, Validity.UNKNOWN.json, "s"))
+    with pytest.raises(ValueError, match=r"^unknown_because\[0\]: expected an object, not a text$"):
+        decode(body | {"unknown_because": ["why"]}, Verdict)
 
 
 def test_a_check_that_does_not_apply_is_not_one_without_evidence() -> None:
@@ -90,10 +92,10 @@ def test_a_check_that_does_not_apply_is_not_one_without_evidence() -> None:
 
 
 def test_a_fault_report_without_one_of_its_keys_is_refused() -> None:
-    body = FaultReport("kill-broker", "broker 2", 1.0, None, True, "proof", "broker 2 was killed").as_json()
+    body = encode(FaultReport("kill-broker", "broker 2", 1.0, None, True, "proof", "broker 2 was killed"))
     for name in ("target", "struck"):
-        with pytest.raises(TypeError):
-            FaultReport.from_json({key: value for key, value in body.items() if key != name})
+        with pytest.raises(ValueError, match=f"{name} is missing"):
+            decode({key: value for key, value in body.items() if key != name}, FaultReport)
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "{", '{"schema_version": 1}'])

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from harness.common.errors import UnreadableInput
 from harness.results.liveness import Liveness
@@ -404,7 +404,7 @@ def test_suites_without_a_common_seed_are_noted(tmp_path: Path) -> None:
 def test_a_suite_whose_runs_are_gone_still_has_verdicts_and_options(tmp_path: Path) -> None:
     for name, kafka in (("a", "3.9.2"), ("b", "4.4.0")):
         cells = [
-            replace(seeded_cell(seed, CellState.INVALID), options={"kafka": kafka}, run=None)
+            structs.replace(seeded_cell(seed, CellState.INVALID), options={"kafka": kafka}, run=None)
             for seed in (1, 2)
         ]
         write_suite(tmp_path / name, *cells)

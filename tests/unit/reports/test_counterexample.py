@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from harness.common.secrets import REDACTED
 from harness.protocol.journal import ProxyJournal
@@ -62,7 +63,7 @@ def told(
     if held:
         write_held_requests(folder, *held, sent_s=sent_s, **(request or {}))
     t = RunTables(folder, WALL_MS)
-    findings = AnomalyFindings(len(examples), [Example.from_json(example) for example in examples])
+    findings = AnomalyFindings(len(examples), examples=[Example.from_json(example) for example in examples])
     return tell(t, load(t), [("reprocessed-input", findings)], faults, t.protocol)
 
 
@@ -143,7 +144,7 @@ def test_a_partition_that_moves_is_shown(tmp_path: Path) -> None:
 
 def test_the_cause_of_a_zombie_names_the_process_and_what_did_not_stop_it(tmp_path: Path) -> None:
     history, example = twice()
-    paused = replace(PAUSE, start_s=0.004, end_s=0.02)
+    paused = structs.replace(PAUSE, start_s=0.004, end_s=0.02)
     (story,) = told(tmp_path, history, example, faults=[paused])
     assert story.cause.fault == 1 and story.cause.known
     assert (
@@ -159,9 +160,9 @@ def test_the_cause_of_a_zombie_names_the_process_and_what_did_not_stop_it(tmp_pa
 @pytest.mark.parametrize(
     ("fault", "why"),
     [
-        (replace(PAUSE, acted=False), "a fault that did not act"),
-        (replace(PAUSE, details={"worker": "u"}), "another process"),
-        (replace(PAUSE, start_s=5.0, end_s=6.0), "a fault after the finding"),
+        (structs.replace(PAUSE, acted=False), "a fault that did not act"),
+        (structs.replace(PAUSE, details={"worker": "u"}), "another process"),
+        (structs.replace(PAUSE, start_s=5.0, end_s=6.0), "a fault after the finding"),
     ],
 )
 def test_a_pause_that_did_not_strike_the_finding_is_not_its_cause(
@@ -180,7 +181,9 @@ def test_a_zombie_of_a_program_is_named_by_its_requests(tmp_path: Path) -> None:
     for row in example["records"]:
         row["value"] = None
     clients = {"bill-3.0": ProgramClient(["id-1"], True), "bill-1.0": ProgramClient(["id-2"], True)}
-    fault = replace(PAUSE, fault="pause-instance", start_s=0.005, end_s=0.02, details={"worker": "bill-3.0"})
+    fault = structs.replace(
+        PAUSE, fault="pause-instance", start_s=0.005, end_s=0.02, details={"worker": "bill-3.0"}
+    )
     (story,) = told(tmp_path, history, example, faults=[fault], plan=PROGRAM, clients=clients)
     assert messages(story)[:2] == ["a/0 -> bill-3.0: input @0", "bill-3.0: begins a transaction"]
     assert "bill-3.0 -> x/0: record @0" in messages(story)
@@ -193,7 +196,9 @@ def test_without_a_protocol_proxy_the_generation_is_not_known(tmp_path: Path) ->
     history, example = twice()
     history.alter("stages", lambda row: row | {"journaled": False})
     plan = PROGRAM + 'bill-3 = "id-1"\nbill-1 = "id-2"\n'
-    fault = replace(PAUSE, fault="pause-instance", start_s=0.005, end_s=0.02, details={"worker": "bill-3.0"})
+    fault = structs.replace(
+        PAUSE, fault="pause-instance", start_s=0.005, end_s=0.02, details={"worker": "bill-3.0"}
+    )
     (story,) = told(tmp_path, history, example, faults=[fault], plan=plan)
     assert messages(story)[0] == "a/0 -> bill-3: input @0"
     assert (
@@ -369,7 +374,7 @@ def test_a_lost_record_is_one_that_the_final_reader_passed(tmp_path: Path) -> No
 def test_findings_with_one_cause_are_one_story_and_the_smallest_is_drawn(tmp_path: Path) -> None:
     history, example = twice()
     alone = {"record": record(0, "w:0:0")}
-    paused = replace(PAUSE, start_s=0.004, end_s=0.02)
+    paused = structs.replace(PAUSE, start_s=0.004, end_s=0.02)
     (story,) = told(tmp_path, history, alone, example, example, faults=[paused])
     assert story.counts == {"reprocessed-input": 3}
     assert story.shown.number == 2  # two processes meet in it
@@ -421,7 +426,9 @@ def test_a_worker_that_was_killed_in_its_transaction_is_the_cause(tmp_path: Path
     history.feed(1)
     history.transact(0, worker="w", outcome="info", fate="commit", transactional_id="id-1", return_ns=None)
     history.transact(0, worker="v", pid=2, transactional_id="id-2")
-    killed = replace(PAUSE, fault="kill-worker", start_s=0.005, end_s=0.005, struck="worker w was killed")
+    killed = structs.replace(
+        PAUSE, fault="kill-worker", start_s=0.005, end_s=0.005, struck="worker w was killed"
+    )
     example = {
         "input": {"topic": "a", "partition": 0, "offset": 0},
         "records": [record(0, "w:0:0"), record(2, "v:0:0")],
@@ -548,7 +555,9 @@ def test_a_generation_that_no_request_shows_is_not_known(tmp_path: Path) -> None
     history, example = twice()
     history.alter("stages", lambda row: row | {"journaled": False})
     clients = {"bill-3.0": ProgramClient(["id-1"], None), "bill-1.0": ProgramClient(["id-2"], None)}
-    fault = replace(PAUSE, fault="pause-instance", start_s=0.005, end_s=0.02, details={"worker": "bill-3.0"})
+    fault = structs.replace(
+        PAUSE, fault="pause-instance", start_s=0.005, end_s=0.02, details={"worker": "bill-3.0"}
+    )
     (story,) = told(tmp_path, history, example, faults=[fault], plan=PROGRAM, clients=clients)
     assert (
         story.cause.sentences[-1]
@@ -567,7 +576,7 @@ def test_a_process_that_was_killed_sends_nothing_afterwards(tmp_path: Path) -> N
         "input": {"topic": "a", "partition": 0, "offset": 0},
         "records": [record(0, "w:0:0"), record(2, "v:0:0")],
     }
-    killed = replace(PAUSE, fault="kill-worker", start_s=0.5, end_s=0.8, struck="worker w was killed")
+    killed = structs.replace(PAUSE, fault="kill-worker", start_s=0.5, end_s=0.8, struck="worker w was killed")
     (story,) = told(tmp_path, history, example, faults=[killed], held=["id-1"], sent_s=1.0)
     assert "v -> protocol proxy: EndTxn(abort) 41" in messages(story)
     killed_at = messages(story).index("w: was killed")
@@ -618,7 +627,7 @@ def test_a_zombie_may_do_again_what_others_did_while_it_was_paused(tmp_path: Pat
         "input": {"topic": "a", "partition": 0, "offset": 0},
         "records": [record(0, "v:0:0"), record(2, "w:0:0")],
     }
-    (story,) = told(tmp_path / "in", history, example, faults=[replace(PAUSE, end_s=0.5)])
+    (story,) = told(tmp_path / "in", history, example, faults=[structs.replace(PAUSE, end_s=0.5)])
     assert story.cause.key == "zombie w"
     assert story.cause.sentences[0] == "w was paused at 0.000 s, and resumed at 0.500 s."
 
@@ -659,7 +668,7 @@ def test_the_finding_of_the_first_anomaly_is_drawn(tmp_path: Path) -> None:
     t = RunTables(tmp_path, WALL_MS)
     larger = {"records": [record(0, "w:0:0"), record(1, "w:0:1")]}
     found = [
-        (name, AnomalyFindings(1, [Example.from_json(example)]))
+        (name, AnomalyFindings(1, examples=[Example.from_json(example)]))
         for name, example in (("aborted-read", larger), ("dirty-read", {"record": record(3, "w:1:0")}))
     ]
     (story,) = tell(t, load(t), found, (), t.protocol)
@@ -695,7 +704,7 @@ def test_what_happened_is_told_without_the_requests_if_their_times_are_not_known
     write_held_requests(tmp_path, "id-1")
     (tmp_path / "run.toml").write_text("[run]\n")
     t = RunTables(tmp_path, WALL_MS)
-    found = [("reprocessed-input", AnomalyFindings(1, [Example.from_json(example)]))]
+    found = [("reprocessed-input", AnomalyFindings(1, examples=[Example.from_json(example)]))]
     (story,) = tell(t, load(t), found, (), ProtocolJournal())
     assert "a/0 -> w: input @0" in messages(story)
 
@@ -792,7 +801,7 @@ def test_an_abort_after_a_commit_that_a_rule_answered_is_the_cause(tmp_path: Pat
         aborted_from_one_to_three_s(),
         {"record": record(0, "w:0:0")},
         plan=WITH_ZERO,
-        faults=[replace(RULE, details={"rule": "rule-2"}), RULE],
+        faults=[structs.replace(RULE, details={"rule": "rule-2"}), RULE],
     )
     assert story.cause.known and story.cause.fault == 2
     assert story.cause.sentences == [
@@ -843,7 +852,7 @@ def test_a_story_of_all_examples_does_not_claim_the_findings_without_an_example(
     history, example = twice()
     told(tmp_path, history, example)
     t = RunTables(tmp_path, WALL_MS)
-    findings = AnomalyFindings(149, [Example.from_json(example)] * 2)
+    findings = AnomalyFindings(149, examples=[Example.from_json(example)] * 2)
     (story,), _ = report_stories(t, load(t), [("reprocessed-input", findings)], (), t.protocol)
     assert story.counted == "Findings told here together: all 2 reprocessed-input that are shown (of 149)."
 
@@ -860,7 +869,7 @@ def test_the_lines_of_the_programs_of_a_finding_are_shown_around_it(tmp_path: Pa
         (tmp_path / "workers").mkdir(exist_ok=True)
         (tmp_path / "workers" / name).write_text("".join(stamped))
     t = RunTables(tmp_path, WALL_MS)
-    findings = AnomalyFindings(1, [Example.from_json(example)])
+    findings = AnomalyFindings(1, examples=[Example.from_json(example)])
     (story,), _ = report_stories(t, load(t), [("reprocessed-input", findings)], (), t.protocol)
     assert [(line.at, line.words) for line in story.log] == [("0.004 s", f"aborts password={REDACTED}")]
     whole_second = f"{logged_at(0.0)[:19]}Z"

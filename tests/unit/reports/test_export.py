@@ -42,9 +42,11 @@ METADATA = RunMetadata(
     phases=[RunPhase("workers", 0.0, 1.0), RunPhase("drain", 1.0, END_S)], faults=[FAULT], rows={}
 )
 LOST = AnomalyFindings(
-    1, [Example.from_json({"record": {"topic": "x", "partition": 0, "offset": 1}})], sentences=["content"]
+    1,
+    examples=[Example.from_json({"record": {"topic": "x", "partition": 0, "offset": 1}})],
+    sentences=["content"],
 )
-VERDICT = Verdict("runs/1", "shop", 1, Validity.INVALID, "", {"lost-write": LOST}, faults=[FAULT])
+VERDICT = Verdict("runs/1", "shop", 1, Validity.INVALID.json, "", {"lost-write": LOST}, faults=[FAULT])
 
 
 def set_state_times(history: History, times_ms: dict[int, int]) -> None:
@@ -474,7 +476,9 @@ def test_a_large_run_is_sampled_and_says_what_is_left_out(tmp_path: Path) -> Non
 def test_the_record_of_a_finding_is_drawn_in_a_large_run(tmp_path: Path) -> None:
     history = large_run()
     example = Example.from_json({"input": {"topic": "a", "partition": 0, "offset": 101}})
-    verdict = Verdict("r", "r", 1, Validity.INVALID, "", {"lost-input": AnomalyFindings(1, [example])})
+    verdict = Verdict(
+        "r", "r", 1, Validity.INVALID.json, "", {"lost-input": AnomalyFindings(1, examples=[example])}
+    )
     events = export(store(tmp_path, history), verdict)[0]
     starts = [path[0]["args"]["offset"] for path in paths_of(events).values()]
     assert 101 in starts and problems(events) == []
@@ -580,7 +584,8 @@ def test_a_damaged_table_ends_with_one_sentence(folder: Path, capfd: pytest.Capt
 
 @pytest.mark.parametrize("time", ["NaN", '"soon"'])
 @pytest.mark.parametrize(
-    ("stored_s", "words"), [(FAULT.start_s, "the report of a fault"), (1.0, "of a phase")]
+    ("stored_s", "words"),
+    [(FAULT.start_s, "faults[0].start_s: expected a number"), (1.0, "].start_s: expected a number")],
 )
 def test_a_wrong_time_ends_with_one_sentence(
     stored_s: float, words: str, time: str, folder: Path, capfd: pytest.CaptureFixture[str]

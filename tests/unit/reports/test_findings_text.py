@@ -14,7 +14,7 @@ T12 = T6 | {"op": 12, "process": 3}
 
 def example_text(name: str, example: dict[str, object], **more: bool) -> list[str]:
     findings = with_wording(name, findings_of(3, [example], **more), line)
-    return list(examples_of_history(Verdict("h", "h", None, Validity.INVALID, "", {name: findings})))
+    return list(examples_of_history(Verdict("h", "h", None, Validity.INVALID.json, "", {name: findings})))
 
 
 def test_records_and_operations_are_named() -> None:
@@ -38,7 +38,7 @@ NONE_OF = "passed over: f is none of txn, send, poll, assign, subscribe, crash, 
     ("count", "expected"), [(0, []), (1, [f"1 operation {NONE_OF}"]), (3000, [f"3,000 operations {NONE_OF}"])]
 )
 def test_operations_of_unknown_kinds_are_counted(count: int, expected: list[str]) -> None:
-    verdict = Verdict("h", "h", None, Validity.VALID, "", {}, stats={"passed_over": count})
+    verdict = Verdict("h", "h", None, Validity.VALID.json, "", {}, stats={"passed_over": count})
     assert list(examples_of_history(verdict)) == expected
 
 

@@ -41,7 +41,7 @@ CYCLE = {
 def verdict_of(valid: Validity = Validity.INVALID, **more: Any) -> Verdict:
     values: dict[str, Any] = {"stats": {"ops": 30, "passed_over": 0}, "checked": ["lost-write", "G0"]}
     anomalies: dict[str, AnomalyFindings] = more.pop("anomalies", {})
-    return Verdict("night/h.edn", "h", None, valid, "what was found", anomalies, **(values | more))
+    return Verdict("night/h.edn", "h", None, valid.json, "what was found", anomalies, **(values | more))
 
 
 def html_of(verdict: Verdict) -> str:
@@ -121,7 +121,7 @@ def test_an_unknown_history_says_first_why() -> None:
         verdict_of(
             Validity.UNKNOWN,
             unknown_because=[reason],
-            not_checked={"G0": Reason(ReasonCode.EXTERNAL_HISTORY, "it names no markers")},
+            not_checked_because={"G0": Reason(ReasonCode.EXTERNAL_HISTORY, "it names no markers")},
             stats={"ops": 3, "passed_over": 3000},
         )
     )

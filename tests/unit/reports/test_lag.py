@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from checkers.recovery.lag import NO_LOGS, measure_lag
+from harness.common.documents import decode, encode
 from harness.record.table_reader import RunTables
 from harness.results.lag import MOST_ROWS, EntryCounts, Lag, PartitionLag
 from harness.results.run_metadata import RunMetadata
@@ -455,5 +456,5 @@ def test_a_lag_survives_the_round_trip_through_json(tmp_path: Path) -> None:
     history.transact(2, 3, offsets_fate="open")
     history.alter("replicas", lambda row: None if row["tp"] == history.tp["b"] else row)
     lag = lag_of(tmp_path, history)
-    assert Lag.from_json(json.loads(json.dumps(lag.as_json()))) == lag
-    assert Lag.from_json(Lag(not_known=NO_LOGS).as_json()) == Lag(not_known=NO_LOGS)
+    assert decode(json.loads(json.dumps(encode(lag))), Lag) == lag
+    assert decode(encode(Lag(not_known=NO_LOGS)), Lag) == Lag(not_known=NO_LOGS)

@@ -1,9 +1,11 @@
 """The liveness of faults on the console, in JUnit, in the report and on the page of a suite."""
 
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+from msgspec import structs
+
+from harness.common.documents import decode, encode
 from harness.results.liveness import Liveness
 from harness.results.suite import Suite
 from harness.results.verdict import Validity, Verdict
@@ -31,7 +33,7 @@ NOT_KNOWN = Liveness(not_known="a fault changed a clock")
 
 
 def measured(*livenesses: Liveness | None) -> Verdict:
-    faults = [replace(FAULTS[0], liveness=liveness) for liveness in livenesses]
+    faults = [structs.replace(FAULTS[0], liveness=liveness) for liveness in livenesses]
     return make_verdict(Validity.VALID, faults=faults)
 
 
@@ -43,28 +45,30 @@ def test_a_recovery_is_one_sentence() -> None:
 
 def test_what_did_not_happen_is_said() -> None:
     assert describe_recovery(Liveness()) == "no commit followed, not seen back to normal"
-    assert "not seen back to normal" in describe_recovery(replace(MEASURED, lag_back_s=None))
+    assert "not seen back to normal" in describe_recovery(structs.replace(MEASURED, lag_back_s=None))
 
 
 def test_without_load_before_the_fault_it_is_not_known_what_is_normal() -> None:
-    early = replace(MEASURED, rate_back_s=None, latency_back_s=None, lag_back_s=None, seconds_before=2)
+    early = structs.replace(
+        MEASURED, rate_back_s=None, latency_back_s=None, lag_back_s=None, seconds_before=2
+    )
     assert describe_recovery(early).endswith(
         "not known when back to normal: only 2 seconds of load before it"
     )
     backs = ("Rate back", "Latency back", "Lag back")
     assert [value for name, value in recovery_details(early) if name in backs] == ["not known"] * 3
-    late = replace(early, seconds_before=3)
+    late = structs.replace(early, seconds_before=3)
     assert describe_recovery(late).endswith("not seen back to normal")
     assert [value for name, value in recovery_details(late) if name in backs] == ["not seen"] * 3
 
 
 def test_a_run_that_never_left_its_bands_stayed_normal() -> None:
-    words = describe_recovery(replace(MEASURED, rate_back_s=0.0, latency_back_s=0.0))
+    words = describe_recovery(structs.replace(MEASURED, rate_back_s=0.0, latency_back_s=0.0))
     assert words.endswith("longest gap 3.4 s, stayed normal")
 
 
 def test_a_gap_beyond_the_bound_names_the_bound() -> None:
-    words = describe_recovery(replace(MEASURED, longest_gap_s=50.0))
+    words = describe_recovery(structs.replace(MEASURED, longest_gap_s=50.0))
     assert "longest gap 50.0 s (the time-outs explain 40.0 s)" in words
 
 
@@ -118,7 +122,7 @@ def test_a_suite_shows_the_longest_gap_of_each_run_with_its_fault() -> None:
 
 
 def test_a_suite_of_an_earlier_version_has_no_gaps() -> None:
-    body = suite(cell(gaps_s={"partition": 7.25})).as_json()
-    assert Suite.from_json(body).cells[0].gaps_s == {"partition": 7.25}
+    body = encode(suite(cell(gaps_s={"partition": 7.25})))
+    assert decode(body, Suite).cells[0].gaps_s == {"partition": 7.25}
     del body["cells"][0]["gaps_s"]
-    assert Suite.from_json(body).cells[0].gaps_s == {}
+    assert decode(body, Suite).cells[0].gaps_s == {}

@@ -1,7 +1,7 @@
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from harness.results.lag import EntryCounts, Lag, PartitionLag
 from harness.results.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER, Reason, ReasonCode
@@ -26,9 +26,11 @@ def test_the_last_lines_are_verdict_reason_report_and_command() -> None:
 
 def test_permitted_findings_are_counted_separately() -> None:
     verdict = make_verdict(Validity.INVALID)
-    findings = replace(verdict.anomalies["reprocessed-input"], permitted=41)
+    findings = structs.replace(verdict.anomalies["reprocessed-input"], permitted=41)
     lines = last_lines(
-        replace(verdict, anomalies={**verdict.anomalies, "reprocessed-input": findings}), Path("s"), "c"
+        structs.replace(verdict, anomalies={**verdict.anomalies, "reprocessed-input": findings}),
+        Path("s"),
+        "c",
     )
     assert lines[0].endswith(
         "took effect more than once; 41 more are permitted by the guarantee of their stage"
@@ -58,7 +60,7 @@ def test_the_first_example_that_can_be_traced_has_its_command(tmp_path: Path) ->
     findings = {"reprocessed-input": findings_of(1, [REPROCESSED_INPUT]), "lost-commit": traceable}
     lines = last_lines(make_verdict(Validity.INVALID, anomalies=findings), folder, "c")
     assert f"  step by step: fencepost trace '{folder}' --op payments-1.0:0" in lines
-    allowed = {"contended-id": replace(traceable, allowed=True, warning=True)}
+    allowed = {"contended-id": structs.replace(traceable, allowed=True, warning=True)}
     for verdict in (make_verdict(Validity.VALID), make_verdict(Validity.VALID, anomalies=allowed)):
         assert not any("trace" in line for line in last_lines(verdict, folder, "c"))
 

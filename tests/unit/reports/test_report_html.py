@@ -1,12 +1,12 @@
 import base64
 import hashlib
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec import structs
 
 from checkers.needs import NEEDS
 from harness.record.protocol_journal import JOURNAL
@@ -50,7 +50,7 @@ def hostile_verdict() -> Verdict:
             HOSTILE: findings_of(1, [example]),
             "duplicate": findings_of(1, [example], because=HOSTILE),
         },
-        not_checked={HOSTILE: Reason(ReasonCode.INPUTS_LEFT, HOSTILE)},
+        not_checked_because={HOSTILE: Reason(ReasonCode.INPUTS_LEFT, HOSTILE)},
         not_exercised={HOSTILE: HOSTILE},
         unknown_because=[Reason(ReasonCode.INPUTS_LEFT, HOSTILE, HOSTILE, HOSTILE)],
         coverage={HOSTILE: 1},
@@ -124,7 +124,7 @@ def test_the_report_of_an_empty_folder_lists_the_missing_files(tmp_path: Path, v
 
 
 def test_an_empty_verdict_is_drawn(tmp_path: Path) -> None:
-    assert "Unknown" in Page(draw(tmp_path, Verdict("h", "n", None, Validity.UNKNOWN, ""))).text
+    assert "Unknown" in Page(draw(tmp_path, Verdict("h", "n", None, Validity.UNKNOWN.json, ""))).text
 
 
 @pytest.mark.parametrize(
@@ -257,8 +257,8 @@ def test_the_content_of_a_record_is_shown_with_the_expected_content(tmp_path: Pa
 def test_open_questions_come_with_a_remedy(tmp_path: Path) -> None:
     operations = [Operation("operation", {"op": 3, "name": "w1:2"}), Operation("operation", {"op": 9})]
     unsettled = IndeterminateOperations(7, operations)
-    verdict = replace(
-        make_verdict(Validity.UNKNOWN), not_checked={"unseen": NEEDS["log"]}, unsettled=unsettled
+    verdict = structs.replace(
+        make_verdict(Validity.UNKNOWN), not_checked_because={"unseen": NEEDS["log"]}, unsettled=unsettled
     )
     page = Page(draw(tmp_path, verdict))
     text = " ".join(page.text.split())
@@ -269,7 +269,7 @@ def test_open_questions_come_with_a_remedy(tmp_path: Path) -> None:
 
 
 def test_checks_that_do_not_apply_are_one_folded_line(tmp_path: Path) -> None:
-    verdict = make_verdict(Validity.VALID, not_checked={"G1c": EXTERNAL_ONLY, "G0": EXTERNAL_ONLY})
+    verdict = make_verdict(Validity.VALID, not_checked_because={"G1c": EXTERNAL_ONLY, "G0": EXTERNAL_ONLY})
     html = draw(tmp_path, verdict)
     assert '<section id="open"' not in html
     (folded,) = re.findall(r'<details id="not-applicable">(.*?)</details>', html, re.DOTALL)
@@ -278,9 +278,9 @@ def test_checks_that_do_not_apply_are_one_folded_line(tmp_path: Path) -> None:
 
 def test_checks_without_findings_and_checks_that_were_not_made_are_listed(tmp_path: Path) -> None:
     names = ["lost-commit", "ghost-commit", "hanging-transaction", "unmarked-partition", "replica-divergence"]
-    verdict = replace(
+    verdict = structs.replace(
         make_verdict(Validity.VALID),
-        not_checked=dict.fromkeys(names, NEEDS["log"]),
+        not_checked_because=dict.fromkeys(names, NEEDS["log"]),
         checked=["torn-transaction", "unseen"],
     )
     html = draw(write_store(tmp_path, verdict), verdict)
@@ -324,7 +324,7 @@ def test_a_goal_that_was_not_exercised_has_no_advice_besides_its_reason(tmp_path
 
 def test_a_check_that_was_not_made_has_the_remedy_of_its_reason(tmp_path: Path) -> None:
     without = {"lost-write": NEEDS["healed"], "overlapping-commit": NEEDS["offsets-within"]}
-    text = Page(draw(tmp_path, make_verdict(Validity.VALID, not_checked=without))).text
+    text = Page(draw(tmp_path, make_verdict(Validity.VALID, not_checked_because=without))).text
     assert NEEDS["healed"].text in text and "repeat the run with a longer" not in text
     assert "run a pipeline that commits its offsets in its transactions (sendOffsetsToTransaction)" in text
 
@@ -358,7 +358,7 @@ def test_each_fault_has_its_operations_under_way_if_there_are_journals(tmp_path:
 
 def with_first_fault_not_acted(verdict: Verdict) -> Verdict:
     first, *others = verdict.faults
-    return replace(verdict, faults=[replace(first, acted=False), *others])
+    return structs.replace(verdict, faults=[structs.replace(first, acted=False), *others])
 
 
 def test_an_unreadable_table_of_operations_is_noted_once(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
-from dataclasses import replace
 from xml.etree import ElementTree
+
+from msgspec import structs
 
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import Validity
@@ -36,7 +37,7 @@ def test_a_found_anomaly_is_a_failure_and_an_allowed_one_is_not() -> None:
 
 
 def test_an_unknown_verdict_is_an_error_and_a_missing_check_is_skipped() -> None:
-    verdict = make_verdict(Validity.UNKNOWN, faults=[replace(FAULTS[0], acted=False)])
+    verdict = make_verdict(Validity.UNKNOWN, faults=[structs.replace(FAULTS[0], acted=False)])
     root = ElementTree.fromstring(junit([(verdict, 1.0)]))
     assert case(root, "verdict").find("error") is not None
     assert case(root, "1 kill-broker on broker 2, leader of invoices/0").find("error") is not None
@@ -67,7 +68,7 @@ def test_the_xml_of_hostile_values_is_valid_and_short() -> None:
         not_checked={HOSTILE + "2": Reason(ReasonCode.INPUTS_LEFT, HOSTILE)},
         not_exercised={HOSTILE: HOSTILE},
         unknown_because=[Reason(ReasonCode.INPUTS_LEFT, HOSTILE)],
-        faults=[replace(FAULTS[0], target=HOSTILE, evidence=HOSTILE)],
+        faults=[structs.replace(FAULTS[0], target=HOSTILE, evidence=HOSTILE)],
     )
     document = junit([(verdict, 1.0)])
     ElementTree.fromstring(document.encode())

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from checkers.checking.stored_runs import with_wording
 from checkers.registry import CHECKERS
+from harness.common.documents import encode
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import Validity
 from reports.findings_text import first_example_sentence as sentence
@@ -40,7 +41,7 @@ EXAMPLES = st.dictionaries(KEYS, ANYTHING, max_size=6)
 @given(st.sampled_from([*SPINE, "of-a-later-version"]), EXAMPLES)
 def test_any_example_has_a_sentence(anomaly: str, example: dict[str, Any]) -> None:
     findings = findings_of(1, [example])
-    assert findings.as_json()["examples"] == [example]
+    assert encode(findings)["examples"] == [example]
     words = sentence(anomaly, with_wording(anomaly, findings) if anomaly in SPINE else findings)
     assert words.isprintable()
     assert len(words) < 5000

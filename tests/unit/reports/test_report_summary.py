@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from checkers.needs import NEEDS
 from harness.results.example import Example
@@ -19,7 +18,7 @@ def test_the_reason_counts_the_findings_and_names_the_fault_before_them() -> Non
 
 
 def test_a_fault_that_did_not_act_or_came_later_is_not_named() -> None:
-    faults = [replace(FAULTS[1], acted=False), replace(FAULTS[0], start_s=36.0)]
+    faults = [structs.replace(FAULTS[1], acted=False), structs.replace(FAULTS[0], start_s=36.0)]
     assert summarize(make_verdict(Validity.INVALID, faults=faults)) == "3 inputs took effect more than once"
 
 
@@ -54,11 +53,13 @@ def test_a_valid_run_claims_no_more_than_was_checked() -> None:
         summarize(verdict) == "120,034 inputs of all stages took effect exactly once under 3 faults, "
         "in 3,900 committed transactions"
     )
-    assert "exactly once" not in summarize(replace(verdict, not_checked={"lost-input": NEEDS["log"]}))
-    for reason in (EXTERNAL_ONLY, NO_ORDER, NO_AGGREGATE):
-        assert "exactly once" in summarize(replace(verdict, not_checked={"G1c": reason}))
     assert "exactly once" not in summarize(
-        replace(verdict, anomalies={"duplicate": findings_of(1, [REPROCESSED_INPUT], allowed=True)})
+        structs.replace(verdict, not_checked_because={"lost-input": NEEDS["log"]})
+    )
+    for reason in (EXTERNAL_ONLY, NO_ORDER, NO_AGGREGATE):
+        assert "exactly once" in summarize(structs.replace(verdict, not_checked_because={"G1c": reason}))
+    assert "exactly once" not in summarize(
+        structs.replace(verdict, anomalies={"duplicate": findings_of(1, [REPROCESSED_INPUT], allowed=True)})
     )
 
 
@@ -69,12 +70,12 @@ def test_anomalies_that_the_caller_permits_are_named() -> None:
         ("--allow", "no anomaly was found except those that --allow permits (G0) among"),
     ):
         findings = {"G0": findings_of(1, [REPROCESSED_INPUT], allowed=True, allowed_by=by)}
-        assert words in summarize(replace(verdict, anomalies=findings))
+        assert words in summarize(structs.replace(verdict, anomalies=findings))
 
 
 def test_a_warning_comes_after_the_sentence_of_a_valid_run() -> None:
     contended = {"contended-id": findings_of(416, [], allowed=True, warning=True)}
-    text = summarize(replace(make_verdict(Validity.VALID), anomalies=contended))
+    text = summarize(structs.replace(make_verdict(Validity.VALID), anomalies=contended))
     assert text.endswith(
         "in 3,900 committed transactions; warning: 416 times, a worker took back a transactional id that it had lost"
     )
@@ -97,8 +98,11 @@ def test_an_operation_without_times_has_no_fault_before_it() -> None:
 
 def test_a_fault_is_named_only_for_the_examples_that_are_shown() -> None:
     verdict = make_verdict(Validity.INVALID)
-    more = {name: replace(findings, count=findings.count + 1) for name, findings in verdict.anomalies.items()}
-    expected = summarize(replace(verdict, anomalies=more))
+    more = {
+        name: structs.replace(findings, count=findings.count + 1)
+        for name, findings in verdict.anomalies.items()
+    }
+    expected = summarize(structs.replace(verdict, anomalies=more))
     assert expected.endswith("; before the examples shown, worker shop-2.0 was paused and replaced")
 
 
@@ -109,6 +113,8 @@ def test_each_fault_before_an_example_is_named(more: int, expected: str) -> None
     early = operation(7, call_ns=14_000_000_000, commit_ns=14_100_000_000, return_ns=None)
     records = [{**record, "operation": early} for record in REPROCESSED_INPUT["records"]]
     examples = [Example.from_json({**REPROCESSED_INPUT, "records": records}), *findings.examples[1:]]
-    anomalies = {"reprocessed-input": replace(findings, examples=examples, count=len(examples) + more)}
+    anomalies = {
+        "reprocessed-input": structs.replace(findings, examples=examples, count=len(examples) + more)
+    }
     faults = "broker 2 was killed and worker shop-2.0 was paused and replaced"
-    assert summarize(replace(verdict, anomalies=anomalies)).endswith(f"; before {expected}, {faults}")
+    assert summarize(structs.replace(verdict, anomalies=anomalies)).endswith(f"; before {expected}, {faults}")

@@ -1,6 +1,5 @@
 """The folder that `fencepost reproducer` makes: what it has, and what must not be in it."""
 
-import dataclasses
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 from markupsafe import escape
+from msgspec import structs
 
 from checkers.registry import checker_of
 from harness.common.documents import parse_toml
@@ -100,8 +100,8 @@ def test_the_search_finds_plants_if_known_names_are_left_out(
 def test_no_secret_setting_is_in_the_report_or_in_a_trace(run: ReproducedRun) -> None:
     tables = RunTables(run.folder, WALL_MS)
     steps = [*of_record(tables, "x", 0, 0), *of_fault(tables, 1)]
-    secret_fault = dataclasses.replace(run.verdict.faults[0], evidence=f"password={SECRETS['error']}")
-    faulty = dataclasses.replace(run.verdict, faults=[secret_fault])
+    secret_fault = structs.replace(run.verdict.faults[0], evidence=f"password={SECRETS['error']}")
+    faulty = structs.replace(run.verdict, faults=[secret_fault])
     output = "\n".join([draw(run.folder, faulty), *step_lines(steps)])
     assert [place for place, secret in SECRETS.items() if secret in output] == []
     assert CONTENTS["value"] in output
@@ -212,7 +212,11 @@ def test_the_same_content_has_the_same_digest_and_another_salt_another(run: Repr
 
 def test_the_verdict_has_the_finding_alone(run: ReproducedRun) -> None:
     verdict = Verdict.load(make(run) / "verdict.json")
-    assert (verdict.valid, verdict.history, list(verdict.anomalies)) == (Validity.INVALID, ".", ["corrupt"])
+    assert (verdict.validity, verdict.history, list(verdict.anomalies)) == (
+        Validity.INVALID,
+        ".",
+        ["corrupt"],
+    )
     findings = verdict.anomalies["corrupt"]
     assert (findings.count, len(findings.examples), len(findings.sentences)) == (2, 1, 1)
     assert verdict.faults[0].details == {"broker": "2", "state": "PrepareCommit"}
@@ -312,15 +316,15 @@ def test_a_folder_that_exists_is_not_changed(run: ReproducedRun) -> None:
 
 def test_a_valid_run_is_refused_and_an_unknown_one_needs_force(run: ReproducedRun) -> None:
     with pytest.raises(UsageError, match="is valid: there is nothing to reproduce"):
-        require_reproducible(run.folder, Verdict("h", "n", 1, Validity.VALID, ""), force=True)
-    unknown = Verdict("h", "n", 1, Validity.UNKNOWN, "a worker hangs")
+        require_reproducible(run.folder, Verdict("h", "n", 1, Validity.VALID.json, ""), force=True)
+    unknown = Verdict("h", "n", 1, Validity.UNKNOWN.json, "a worker hangs")
     with pytest.raises(UsageError, match=r"proves nothing \(a worker hangs\): .* use --force"):
         require_reproducible(run.folder, unknown, force=False)
     require_reproducible(run.folder, unknown, force=True)
 
 
 def test_an_unknown_run_has_a_readme_without_a_finding(run: ReproducedRun) -> None:
-    unknown = dataclasses.replace(
+    unknown = structs.replace(
         run.verdict, valid=Validity.UNKNOWN, anomalies={}, summary="worker s-1 hangs in send_offsets"
     )
     output = run.folder / "unknown"

@@ -1,8 +1,9 @@
 """Texts about a suite: new failures, faults that acted, first examples, and one row for each cause."""
 
 import re
-from dataclasses import replace
 from xml.etree import ElementTree
+
+from msgspec import structs
 
 from harness.results.suite import Cell, CellState, Flake, Suite
 from reports.html.suite import draw
@@ -141,7 +142,7 @@ def test_a_row_has_the_range_of_each_count_and_the_seed_of_its_example() -> None
     (row,) = rows(suite(low, high))
     assert "G0 3 to 1,700, G1c 2<br>Seed 1: why" in row
     none, some = seeds("uu", codes=("not-drained",))
-    (row,) = rows(suite(none, replace(some, anomalies={"lost-input": 9})))
+    (row,) = rows(suite(none, structs.replace(some, anomalies={"lost-input": 9})))
     assert "lost-input 0 to 9<br>" in row
     (row,) = rows(suite(low))
     assert "G0 3, G1c 2<br>why" in row
@@ -187,7 +188,7 @@ def test_failures_that_differ_only_by_the_names_of_their_logs_are_one_row() -> N
         for n in range(1, 4)
     ]
     with_logs = [
-        cell(**{**vars(failed), "reason": f"ended by SIGKILL: logs/{failed.slug}.log says more"})
+        structs.replace(failed, reason=f"ended by SIGKILL: logs/{failed.slug}.log says more")
         for failed in cells
     ]
     assert groups(*with_logs) == [("failed", "shop (3 of 3 seeds)")]
@@ -195,5 +196,5 @@ def test_failures_that_differ_only_by_the_names_of_their_logs_are_one_row() -> N
 
 def test_a_row_says_how_many_of_its_runs_are_new() -> None:
     old, *new = seeds("iii", new=True)
-    old = cell(**{**vars(old), "new": False})
+    old = structs.replace(old, new=False)
     assert groups(old, *new) == [("invalid (2 new)", "shop librdkafka drawn (3 of 3 seeds)")]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from checkers.recovery.liveness import (
     Group,
@@ -73,30 +74,30 @@ def windows_s(
 
 
 def test_a_window_ends_with_the_next_fault_and_the_last_one_with_the_load() -> None:
-    second = replace(FAULT, start_s=40.0, end_s=48.0)
+    second = structs.replace(FAULT, start_s=40.0, end_s=48.0)
     assert windows_s(FAULT, second) == [(20, 40), (40, 60)]
     assert windows_s(second, FAULT) == [(40, 60), (20, 40)]
 
 
 def test_a_window_does_not_end_before_its_own_heal() -> None:
-    second = replace(FAULT, start_s=24.0, end_s=30.0)
+    second = structs.replace(FAULT, start_s=24.0, end_s=30.0)
     assert windows_s(FAULT, second) == [(20, 28), (24, 60)]
 
 
 def test_a_fault_that_did_not_act_has_no_window_and_ends_none() -> None:
-    assert windows_s(FAULT, replace(FAULT, start_s=30.0, acted=False)) == [(20, 60), None]
+    assert windows_s(FAULT, structs.replace(FAULT, start_s=30.0, acted=False)) == [(20, 60), None]
 
 
 def test_a_fault_that_is_healed_after_the_load_ends_with_the_last_commit() -> None:
-    late = replace(FAULT, end_s=62.0)
+    late = structs.replace(FAULT, end_s=62.0)
     assert windows_s(late) == [(20, 65)]
     assert windows_s(late, last_s=30.0) == [(20, 62)]  # no commit at all must not shorten the gap
-    assert windows_s(replace(FAULT, end_s=60.0)) == [(20, 60)]
-    assert windows_s(replace(FAULT, end_s=None), last_s=30.0) == [(20, 60)]
+    assert windows_s(structs.replace(FAULT, end_s=60.0)) == [(20, 60)]
+    assert windows_s(structs.replace(FAULT, end_s=None), last_s=30.0) == [(20, 60)]
 
 
 def test_a_fault_that_is_injected_after_the_load_has_an_empty_window() -> None:
-    assert windows_s(replace(FAULT, start_s=61.0, end_s=61.5), last_s=60.5) == [(61, 61.5)]
+    assert windows_s(structs.replace(FAULT, start_s=61.0, end_s=61.5), last_s=60.5) == [(61, 61.5)]
 
 
 def test_the_first_commits_are_counted_from_the_injection_and_from_the_heal() -> None:

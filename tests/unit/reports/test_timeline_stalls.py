@@ -4,10 +4,10 @@ The stages are ready at 5 s and stopped at 500 s. The commits of the group are o
 gets inputs at the times that a test names.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from checkers.recovery.liveness import Group, RunProgress
 from checkers.recovery.stalls import Stall, stalls
@@ -16,7 +16,7 @@ from harness.results.verdict import FaultReport
 
 SECOND = 1_000_000_000
 FAULT = FaultReport("kill-broker", "broker 2", 20.0, 28.0, True, "proof", "broker 2 was killed", halts=False)
-POSTGRES = replace(FAULT, halts=True, fault="kill-postgres")
+POSTGRES = structs.replace(FAULT, halts=True, fault="kill-postgres")
 
 
 def ns(*seconds: float) -> np.ndarray:
@@ -94,14 +94,14 @@ def test_a_group_that_never_committed_is_stalled_from_the_time_when_the_stages_w
 
 
 def test_a_fault_that_is_injected_begins_a_new_time() -> None:
-    late = replace(FAULT, start_s=40.0, end_s=41.0)
+    late = structs.replace(FAULT, start_s=40.0, end_s=41.0)
     assert found(FAULT, late, g=group([6, 7], {18: 1, 60: 2})) == []
     assert times(found(late, g=group([6, 7], {18: 1, 70: 2}))) == [(40, 70)]
     assert [stall.committed for stall in found(late, g=group([6, 7], {6: 1, 60: 2}))] == [False]
 
 
 def test_a_fault_that_did_not_act_changes_nothing() -> None:
-    idle = replace(FAULT, start_s=30.0, acted=False)
+    idle = structs.replace(FAULT, start_s=30.0, acted=False)
     assert times(found(idle, g=group([6, 7], {18: 1, 60: 2}))) == [(18, 60)]
 
 
@@ -114,10 +114,10 @@ def test_the_time_during_a_fault_counts_unless_nothing_could_be_committed() -> N
 def test_only_the_time_of_a_halting_fault_within_the_stall_is_added_to_the_bound() -> None:
     (stall,) = found(POSTGRES, g=group([6, 22], {10: 1, 60: 2}))
     assert stall.bound_ns == (27 + 6) * SECOND
-    overlapping = replace(POSTGRES, start_s=24.0, end_s=30.0)
+    overlapping = structs.replace(POSTGRES, start_s=24.0, end_s=30.0)
     (stall,) = found(POSTGRES, overlapping, g=group([6, 7], {10: 1, 62: 2}))
     assert (stall.from_ns, stall.bound_ns) == (24 * SECOND, (27 + 6) * SECOND)
-    never_healed = replace(POSTGRES, end_s=None)
+    never_healed = structs.replace(POSTGRES, end_s=None)
     assert found(never_healed, g=group([6, 7], {10: 1})) == []
 
 

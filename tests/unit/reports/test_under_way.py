@@ -1,19 +1,19 @@
 """The operations that were under way during a fault, and how they ended."""
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec import structs
 
 from harness.common.errors import UnreadableInput
 from harness.record.table_reader import RunTables
 from reports.under_way import describe_met
 from tests.support.synthetic_store import FAULTS, MS, operation, write_table
 
-FAULT = replace(FAULTS[0], start_s=10.0, end_s=20.0)
+FAULT = structs.replace(FAULTS[0], start_s=10.0, end_s=20.0)
 
 
 def write_ops(folder: Path, *rows: dict[str, Any]) -> Path:
@@ -145,7 +145,7 @@ def test_a_fault_without_an_end_or_a_start_is_described_without_them(
     changes: dict[str, Any], expected: str, tmp_path: Path
 ) -> None:
     assert describe_met(
-        RunTables(write_ops(tmp_path, op(9, 12), op(11, 12))), [replace(FAULT, **changes)]
+        RunTables(write_ops(tmp_path, op(9, 12), op(11, 12))), [structs.replace(FAULT, **changes)]
     ) == [expected]
 
 

@@ -1,0 +1,167 @@
+"""The types of the content of `verdict.json`. `make docs` makes this file from `harness/results`.
+
+It imports no other package of Fencepost, because it is loaded into a user's process.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NotRequired, TypedDict
+
+
+class ReasonDocument(TypedDict):
+    """Why a run is unknown or a check was skipped, or a warning. docs/reasons.md lists the codes."""
+
+    code: str
+    text: str
+    subject: NotRequired[str]
+    remedy: NotRequired[str]
+
+
+class AnomalyDocument(TypedDict):
+    """The findings of one anomaly in one run."""
+
+    count: int
+    allowed: bool
+    warning: NotRequired[bool]
+    because: NotRequired[str]
+    allowed_by: NotRequired[str]
+    words: NotRequired[str]
+    meaning: NotRequired[str]
+    permitted: NotRequired[int]
+    examples: NotRequired[Sequence[Mapping[str, Any]]]
+    sentences: NotRequired[Sequence[str]]
+
+
+class LivenessDocument(TypedDict):
+    """The progress of a pipeline in the window of one fault. Durations are seconds. None: it did not happen, or the
+    evidence does not show it.
+
+    The window begins when the fault is injected. It ends when the next fault is injected, but not before this fault
+    was healed. At the latest it ends with the load, when no more inputs arrive. If the fault was healed later than
+    that, it ends with the last commit.
+
+    A value is back in its band if it is within 25 % of its median in the ten seconds before the fault, or better, for
+    two seconds.
+    """
+
+    first_commit_s: float | None
+    first_commit_after_heal_s: float | None
+    longest_gap_s: float | None
+    worst_partition: str | None
+    worst_partition_gap_s: float | None
+    lso_still_s: float | None
+    lso_partition: str | None
+    rate_back_s: float | None
+    latency_back_s: float | None
+    lag_back_s: float | None
+    aborted: int | None
+    fenced: int | None
+    rebalances: int | None
+    bound_s: float | None
+    seconds_before: int | None
+    not_known: str | None
+
+
+class FaultDocument(TypedDict):
+    """The effect of one planned fault. Times are seconds since the run began.
+
+    The fault starts when it is injected, not when it begins to wait for its target.
+    """
+
+    fault: str
+    target: str
+    start_s: float
+    end_s: float | None
+    acted: bool
+    evidence: str
+    struck: str
+    details: NotRequired[Mapping[str, str]]
+    liveness: NotRequired[LivenessDocument]
+    halts: NotRequired[bool]
+
+
+class ChurnDocument(TypedDict):
+    """One change of a stage's workers, and the partitions that moved. Times are seconds since the run began."""
+
+    stage: str
+    joined: str | None
+    left: str | None
+    start_s: float
+    end_s: float
+    to: Sequence[str]
+    away: Sequence[str]
+    why: str
+
+
+class EntryCountsDocument(TypedDict):
+    """How many log entries of each kind a range of a partition has."""
+
+    committed_records: int
+    open_records: int
+    aborted_records: int
+    commit_markers: int
+    abort_markers: int
+    sentinels: int
+
+
+class PartitionLagDocument(TypedDict):
+    """The lag of a group in one partition: the log entries from its committed offset to the log end."""
+
+    stage: str
+    group: str | None
+    topic: str
+    partition: int | None
+    committed: int | None
+    end: int | None
+    entries: EntryCountsDocument | None
+    not_known: str
+    pending: int | None
+    between: str
+
+
+class LagDocument(TypedDict):
+    """The lag of the groups of a run: one row for each group and each partition that its stage reads.
+
+    A stage that does not commit for a group has one row for each topic that it reads. If its [stage.progress] printed
+    positions, it has one row for each partition, and if it printed a number, one row for all its topics.
+    """
+
+    summary: str
+    entries: EntryCountsDocument
+    all_rows: int
+    unknown_rows: int
+    not_known: str
+    rows: Sequence[PartitionLagDocument]
+
+
+class UnsettledDocument(TypedDict):
+    """Operations of which no evidence says whether they took effect."""
+
+    count: int
+    examples: Sequence[Mapping[str, Any]]
+
+
+class VerdictDocument(TypedDict):
+    """The content of `verdict.json`."""
+
+    schema: int
+    history: str
+    name: str
+    seed: int | None
+    valid: bool | Literal["unknown"]
+    summary: str
+    anomalies: Mapping[str, AnomalyDocument]
+    not_checked_because: Mapping[str, ReasonDocument]
+    not_exercised: Mapping[str, str]
+    unknown_because: Sequence[ReasonDocument]
+    warnings: Sequence[ReasonDocument]
+    checked: Sequence[str]
+    faults: Sequence[FaultDocument]
+    churn: Sequence[ChurnDocument]
+    coverage: Mapping[str, int]
+    stats: Mapping[str, int]
+    unsettled: UnsettledDocument
+    requests: Mapping[str, Sequence[int]]
+    api_errors: Mapping[str, Mapping[str, int]]
+    left: LagDocument | None
+    not_checked: Mapping[str, str]
+    error: NotRequired[str]  # why the history could not be read; then there are only three keys
