@@ -17,6 +17,7 @@ from harness.clients.interface import Client, GroupConsumer, ProducerClient
 from harness.clients.records import ClientRecord
 from harness.model.expectation import InputRecord
 from harness.processes.control_line import Report
+from harness.processes.encoding import ProcessMessage
 from harness.processes.specs import ClientSpec, ProcessSpec
 from harness.record.journal import Journal, NoJournal
 from harness.roles.control import Control
@@ -48,8 +49,7 @@ class BenchShift:
         return f"fencepost-bench-{self.number}"
 
 
-@dataclass(frozen=True)
-class BenchSpec:
+class BenchSpec(ProcessMessage, frozen=True):
     """The spec of the workers of a bench. The reader gets one too, and ignores it."""
 
     client: ClientSpec

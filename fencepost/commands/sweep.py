@@ -8,6 +8,7 @@ import click
 from fencepost.commands import flags as command_flags
 from fencepost.commands import options as cli_options
 from fencepost.commands import output
+from harness.common.documents import encode
 from harness.common.errors import ExitStatus, UsageError
 from harness.settings.options import FIELDS, parse
 
@@ -75,7 +76,7 @@ def command(
     for line in [*table(outcomes), *remarks(outcomes)]:
         print(line, file=stream)
     if as_json:
-        output.print_json([outcome.as_json() for outcome in outcomes], indent=1)
+        output.print_json(encode(outcomes), indent=1)
     return status_of(outcomes)
 
 

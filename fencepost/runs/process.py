@@ -207,7 +207,7 @@ def build_custom_task(
                 process, task, run, journal, control, described.expectation(), described.read, other_topics
             )
         case WorkerSpec() | TableReaderSpec():
-            raise ValueError(f"a custom pipeline has no process of the kind {process.task.kind}")
+            raise ValueError(f"a custom pipeline has no process of the kind {type(process.task).__name__}")
 
 
 def final_reader_of(

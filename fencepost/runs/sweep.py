@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fencepost import registry
@@ -55,10 +55,6 @@ class SweepOutcome:
             for name, body in self.anomalies.items()
         ]
         return ", ".join(texts) or NOTHING
-
-    def as_json(self) -> dict[str, Any]:
-        """An object of `--json`."""
-        return asdict(self)
 
 
 def plan_points(

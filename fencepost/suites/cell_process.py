@@ -5,18 +5,16 @@ The request is JSON on standard input, so that no secret is on a command line. T
 
 import sys
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 from fencepost.runs.progress import LineProgress
 from harness.common.errors import ExitStatus, FencepostError
 from harness.common.secrets import redact_text
-from harness.processes.encoding import DecodeError, decode, encode
+from harness.processes.encoding import DecodeError, ProcessMessage, decode, encode
 from harness.settings.options import Options
 
 
-@dataclass(frozen=True)
-class CellRequest:
+class CellRequest(ProcessMessage, frozen=True):
     """The task of the process."""
 
     options: Options  # with secrets
@@ -25,8 +23,7 @@ class CellRequest:
     judge: bool  # whether the process checks the run as well
 
 
-@dataclass(frozen=True)
-class CellResult:
+class CellResult(ProcessMessage, frozen=True):
     """The result of the process."""
 
     status: int

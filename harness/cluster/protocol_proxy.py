@@ -4,9 +4,10 @@ import socket
 import sys
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import structs
 
 from harness.cluster.proxies import describe_end
 from harness.cluster.start_diagnosis import diagnosis
@@ -54,7 +55,7 @@ class ProtocolProxy:
         own, other = socket.socketpair()
         own.settimeout(REPLY_TIMEOUT_S)
         with other:
-            spec = replace(self._spec, control=other.fileno())
+            spec = structs.replace(self._spec, control=other.fileno())
             command = [sys.executable, "-P", "-m", PROGRAM, encode(spec).decode()]
             child = supervisor.spawn(
                 command, name="protocol-proxy", log_file=self._log, pass_fds=[other.fileno()]
@@ -131,7 +132,7 @@ class ProtocolProxy:
         with self._lock:
             self._number += 1
             try:
-                self._control.sendall(encode(replace(request, number=self._number)) + b"\n")
+                self._control.sendall(encode(structs.replace(request, number=self._number)) + b"\n")
                 number, reply = 0, b""
                 while number != self._number:  # the reply to an earlier message may come too late
                     head, _, reply = self._read_line().partition(b" ")

@@ -79,7 +79,7 @@ def _missing(body: object, written: object, new: Collection[str]) -> Iterator[st
             else:
                 inner = _missing(body[key], value, new)
                 yield from (f"{key}{'' if path.startswith('[') else '.'}{path}" for path in inner)
-    elif isinstance(body, list) and isinstance(written, list):
+    elif isinstance(body, list) and isinstance(written, list | tuple):
         for n, (mine, value) in enumerate(zip(body, written, strict=True)):
             yield from (f"[{n}].{path}" for path in _missing(mine, value, new))
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import structs
 
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.common.waiting import wait_for
@@ -135,7 +136,7 @@ def apply_rule(proxy: RuleTarget | None, links: Sequence[str], effect: ApplyRule
     """Put a rule in force for the length of a `with`. Raises `FaultFailed`."""
     if proxy is None or effect.rule is None:
         raise FaultFailed("no protocol proxy is on the links of this run")
-    rule = replace(effect.rule, name=f"{effect.rule.name}-{next(_numbers)}", links=tuple(links))
+    rule = structs.replace(effect.rule, name=f"{effect.rule.name}-{next(_numbers)}", links=tuple(links))
     proxy.add(rule)
     in_force = RuleInForce(proxy, links, rule)
     try:

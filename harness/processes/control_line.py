@@ -4,18 +4,19 @@ A process sends `Report`s, and the run sends `Command`s. A field that has its de
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Self
 
+from msgspec import Struct, structs
+
 from harness.model.vocabulary import Outcome
-from harness.processes.encoding import decode, encode
+from harness.processes.encoding import ProcessMessage, decode, encode
 
 Claims = Mapping[str, tuple[int, int]]
 """By partition (`topic/number`): the offset of the first input that is being processed, and the offset to commit."""
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(ProcessMessage, frozen=True):
     """A command of the run to a process."""
 
     arm: str | None = None  # stop at this step when the loop comes to it
@@ -37,8 +38,7 @@ class Command:
         return decode(cls, line)
 
 
-@dataclass
-class Counts:
+class Counts(Struct, forbid_unknown_fields=True):
     """The numbers of transactions and inputs of a worker so far."""
 
     inputs: int = 0  # of committed transactions
@@ -60,11 +60,10 @@ class Counts:
             self.info += 1
 
     def __add__(self, other: "Counts") -> "Counts":
-        return Counts(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
+        return Counts(*(a + b for a, b in zip(structs.astuple(self), structs.astuple(other), strict=True)))
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(ProcessMessage, frozen=True):
     """A report of a process to the run."""
 
     ready: bool = False
@@ -108,7 +107,9 @@ class ProcessStatus:
         """Return a description for messages, such as "it is ready, is stopped at no step"."""
         step_words = f"is stopped at the step {self.step}" if self.step else "is stopped at no step"
         parts = ["is ready" if self.ready else "is not ready yet", step_words]
-        parts += [f"has counted {count} {name}" for name, count in vars(self.counts).items() if count]
+        parts += [
+            f"has counted {count} {name}" for name, count in structs.asdict(self.counts).items() if count
+        ]
         parts += [f"has sent {self.inputs_acked} inputs"] if self.inputs_acked else []
         parts += [f"has read {self.records_read} records"] if self.records_read else []
         parts += [f"has {self.unread} partitions left to read"] if self.unread else []
@@ -119,7 +120,7 @@ class ProcessStatus:
 
     def update(self, report: Report) -> None:
         """Copy the fields of a report that differ from their defaults."""
-        for field_ in fields(report):
+        for field_ in structs.fields(report):
             value = getattr(report, field_.name)
             if value is not field_.default:
                 setattr(self, field_.name, value)

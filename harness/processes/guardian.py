@@ -18,13 +18,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO
 
 import harness
 from harness.common.errors import WaitTimeout
-from harness.processes.encoding import decode, encode
+from harness.processes.encoding import ProcessMessage, decode, encode
 from harness.processes.marks import (
     VARIABLE,
     end_marked,
@@ -44,48 +43,36 @@ _IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # sent when a
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class FolderToRemove:
+class FolderToRemove(ProcessMessage, frozen=True, tag_field="kind", tag="folder"):
     """A folder to remove."""
 
     path: Path
-    kind: Literal["folder"] = "folder"
 
 
-@dataclass(frozen=True)
-class ProcessToKill:
+class ProcessToKill(ProcessMessage, frozen=True, tag_field="kind", tag="process"):
     """A process to kill. Its start time distinguishes it from a later process with the same pid."""
 
     pid: int
     start: int | None  # from `marks.start_time`; None: the process has already ended
-    kind: Literal["process"] = "process"
 
 
-@dataclass(frozen=True)
-class SharedMemoryToRemove:
+class SharedMemoryToRemove(ProcessMessage, frozen=True, tag_field="kind", tag="shared-memory"):
     """A System V segment of shared memory to remove."""
 
     number: int
-    kind: Literal["shared-memory"] = "shared-memory"
 
 
-@dataclass(frozen=True)
-class CleanUpCommand:
+class CleanUpCommand(ProcessMessage, frozen=True, tag_field="kind", tag="command"):
     """A command to run after all processes have ended."""
 
     argv: tuple[str, ...]
-    kind: Literal["command"] = "command"
 
 
-@dataclass(frozen=True)
-class Goodbye:
+class Goodbye(ProcessMessage, frozen=True, tag_field="kind", tag="goodbye"):
     """The run has cleaned up, so the guardian must do nothing."""
 
-    kind: Literal["goodbye"] = "goodbye"
 
-
-@dataclass(frozen=True)
-class GuardianMessage:
+class GuardianMessage(ProcessMessage, frozen=True):
     """A message from the run to the guardian, sent as one line."""
 
     content: FolderToRemove | ProcessToKill | SharedMemoryToRemove | CleanUpCommand | Goodbye

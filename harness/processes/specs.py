@@ -1,4 +1,4 @@
-"""The specifications that a run passes to its processes, as dataclasses. `harness.processes.encoding` encodes them.
+"""The specifications that a run passes to its processes. `harness.processes.encoding` encodes them.
 
 One of Fencepost's own processes gets two arguments. The first is a `ProcessSpec`: its journal, its connection and its
 task. The second is a `RunSpec`, which is the same for all processes of a program. (Processes of a benchmark get a
@@ -9,16 +9,15 @@ A partition is a pair of topic and number.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Isolation, Role
+from harness.processes.encoding import ProcessMessage
 
 
-@dataclass(frozen=True)
-class JournalSpec:
+class JournalSpec(ProcessMessage, frozen=True):
     """The journal that a process writes."""
 
     name: str  # "shop-1.0": worker and incarnation
@@ -26,8 +25,7 @@ class JournalSpec:
     zero_ns: int  # the monotonic clock at the start of the run; the times in the journal count from it
 
 
-@dataclass(frozen=True)
-class WorkerSpec:
+class WorkerSpec(ProcessMessage, frozen=True, tag_field="kind", tag="worker"):
     """The task of a worker of a stage."""
 
     role: ClassVar = Role.WORKER
@@ -36,53 +34,43 @@ class WorkerSpec:
     process: int  # the process number of its first operations
     group: str | None  # the consumer group of the stage; None: the stage has none
     transactional_id: str | None  # None: the worker chooses its own, or is not transactional
-    kind: Literal["worker"] = "worker"
 
 
-@dataclass(frozen=True)
-class FeederSpec:
+class FeederSpec(ProcessMessage, frozen=True, tag_field="kind", tag="feeder"):
     """The task of the feeder, which writes the inputs."""
 
     role: ClassVar = Role.FEEDER
     inputs_per_s: float
-    kind: Literal["feeder"] = "feeder"
 
 
-@dataclass(frozen=True)
-class ObserverSpec:
+class ObserverSpec(ProcessMessage, frozen=True, tag_field="kind", tag="observer"):
     """The task of an observer, which reads partitions at read_committed while the run goes on."""
 
     role: ClassVar = Role.OBSERVER
     partitions: tuple[TopicPartition, ...]
-    kind: Literal["observer"] = "observer"
 
 
-@dataclass(frozen=True)
-class FinalReaderSpec:
+class FinalReaderSpec(ProcessMessage, frozen=True, tag_field="kind", tag="final-reader"):
     """The task of a final reader, which reads whole partitions at the end of a run."""
 
     role: ClassVar = Role.FINAL
     isolation: Isolation
     partitions: tuple[TopicPartition, ...]
     end_offsets: tuple[int, ...] | None  # the end of each partition; None: sentinels mark the ends
-    kind: Literal["final-reader"] = "final-reader"
 
 
-@dataclass(frozen=True)
-class TableReaderSpec:
+class TableReaderSpec(ProcessMessage, frozen=True, tag_field="kind", tag="table-reader"):
     """The task of a final reader of a database, which reads whole tables at the end of a run."""
 
     role: ClassVar = Role.FINAL
     tables: tuple[str, ...]
-    kind: Literal["table-reader"] = "table-reader"
 
 
 ReaderSpec = FinalReaderSpec | TableReaderSpec
 TaskSpec = WorkerSpec | FeederSpec | ObserverSpec | FinalReaderSpec | TableReaderSpec
 
 
-@dataclass(frozen=True)
-class ProcessSpec:
+class ProcessSpec(ProcessMessage, frozen=True):
     """The specification of one process."""
 
     journal: JournalSpec
@@ -101,16 +89,14 @@ class ProcessSpec:
         return self.task if isinstance(self.task, WorkerSpec) else None
 
 
-@dataclass(frozen=True)
-class ConnectionSpec:
+class ConnectionSpec(ProcessMessage, frozen=True):
     """How processes connect to the cluster."""
 
     client_config: Path | None  # a file of client properties; None: plaintext
     proxied: bool  # whether all processes except final readers connect through proxies, which use plaintext
 
 
-@dataclass(frozen=True)
-class JvmSpec:
+class JvmSpec(ProcessMessage, frozen=True):
     """How to start the JVM inside a worker."""
 
     library: Path  # the shared library of the JVM
@@ -119,8 +105,7 @@ class JvmSpec:
     flags: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class ClientSpec:
+class ClientSpec(ProcessMessage, frozen=True):
     """The Kafka client of the workers."""
 
     name: str = "librdkafka"  # or java
@@ -128,8 +113,7 @@ class ClientSpec:
     jvm: JvmSpec | None = None  # only for the Java client
 
 
-@dataclass(frozen=True)
-class MembershipSpec:
+class MembershipSpec(ProcessMessage, frozen=True):
     """How workers join their consumer group."""
 
     protocol: str = "classic"  # or consumer (KIP-848)
@@ -137,8 +121,7 @@ class MembershipSpec:
     static: bool = False  # each worker has a `group.instance.id` (KIP-345)
 
 
-@dataclass(frozen=True)
-class TransactionsSpec:
+class TransactionsSpec(ProcessMessage, frozen=True):
     """How workers form their transactions. A share is between 0 and 1."""
 
     txn_size: int  # the maximum number of inputs of a transaction
@@ -149,8 +132,7 @@ class TransactionsSpec:
     overrun_share: float = 0.0  # the share of transactions that are kept open longer than their time-out
 
 
-@dataclass(frozen=True)
-class WorkloadSpec:
+class WorkloadSpec(ProcessMessage, frozen=True, tag_field="kind", tag="workload"):
     """A workload and its options."""
 
     name: str
@@ -161,20 +143,16 @@ class WorkloadSpec:
     client: ClientSpec
     membership: MembershipSpec
     transactions: TransactionsSpec
-    kind: Literal["workload"] = "workload"
 
 
-@dataclass(frozen=True)
-class CustomPipelineSpec:
+class CustomPipelineSpec(ProcessMessage, frozen=True, tag_field="kind", tag="custom-pipeline"):
     """A custom pipeline. Only its feeder, observer and final readers are processes of Fencepost."""
 
     file: Path  # its `pipeline.toml`
     tag: str
-    kind: Literal["custom-pipeline"] = "custom-pipeline"
 
 
-@dataclass(frozen=True)
-class RunSpec:
+class RunSpec(ProcessMessage, frozen=True):
     """The specification that all processes of a run share."""
 
     seed: int

@@ -3,22 +3,20 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from harness.processes.encoding import ProcessMessage
 from harness.protocol.schemas import Message
 from harness.record.protocol_journal import RequestRecord
 
 
-@dataclass(frozen=True)
-class ObservedClients:
+class ObservedClients(ProcessMessage, frozen=True):
     """The clients on some links, as all their requests until now describe them."""
 
     client_ids: Sequence[str] = ()
     software: Sequence[str] = ()  # name and version that clients report (KIP-511): `apache-kafka-java 4.3.1`
-    versions: Mapping[str, Sequence[int]] = field(
-        default_factory=dict
-    )  # by API: the versions of its requests
-    transactional_ids: Mapping[str, int] = field(default_factory=dict)
+    versions: Mapping[str, Sequence[int]] = {}  # by API: the versions of its requests
+    transactional_ids: Mapping[str, int] = {}
     """By id: the time of its last request, in nanoseconds on the monotonic clock of the proxy."""
-    members: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by group: the ids of its members
+    members: Mapping[str, Sequence[str]] = {}  # by group: the ids of its members
     without_generation: bool | None = None
     """Whether a TxnOffsetCommit had no generation. Without one, a group accepts offsets of a client that is no member
     (KIP-447). None: no TxnOffsetCommit was decoded.

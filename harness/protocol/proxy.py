@@ -14,15 +14,12 @@ import ssl
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from harness.clients.client_properties import use_client_config
 from harness.common.errors import EnvironmentFailure
-from harness.processes.encoding import decode
+from harness.processes.encoding import ProcessMessage, decode, encode
 from harness.protocol.addresses import HOST, AddressMap
 from harness.protocol.connection import Connection, Side
 from harness.protocol.journal import ProxyJournal
@@ -38,8 +35,7 @@ LISTENING = "listening on every port"
 _log = logging.getLogger("proxy")
 
 
-@dataclass(frozen=True)
-class ProxyLink:
+class ProxyLink(ProcessMessage, frozen=True):
     """One link through the proxy."""
 
     name: str
@@ -50,8 +46,7 @@ class ProxyLink:
     )
 
 
-@dataclass(frozen=True)
-class ProxySpec:
+class ProxySpec(ProcessMessage, frozen=True):
     """The argument of the process."""
 
     jar: Path  # `kafka-clients`, which has the schemas
@@ -195,7 +190,7 @@ async def _answer(proxy: ProxyState, control: socket.socket) -> None:
         request = decode(ProxyRequest, line)
         reply = proxy.answer(request)
         proxy.journal.flush()
-        writer.write(b"%d %s\n" % (request.number, orjson.dumps(reply)))
+        writer.write(b"%d %s\n" % (request.number, encode(reply)))
         await writer.drain()
     raise EnvironmentFailure("the run has ended")
 

@@ -5,12 +5,13 @@ stored in the schedule of the run.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
 
 from harness.common.names import HARNESS_CLIENT_ID
+from harness.processes.encoding import ProcessMessage
 from harness.protocol.schemas import Direction, Field, Message
 
 Scalar = str | int | float | bool | None
@@ -47,8 +48,7 @@ class When(StrEnum):
     AFTER = "after"  # the broker has carried the request out
 
 
-@dataclass(frozen=True)
-class Selector:
+class Selector(ProcessMessage, frozen=True):
     """Selects messages. A field that is None selects all. Names may have the wildcards `*` and `?`."""
 
     api: str  # Kafka's name: EndTxn; or several: AddOffsetsToTxn|TxnOffsetCommit
@@ -57,7 +57,7 @@ class Selector:
     transactional_id: str | None = None
     group: str | None = None
     error: str | None = None  # of a response: the name of an error that it has, or NONE
-    fields: Mapping[str, Scalar] = field(default_factory=dict)  # by path: {"Committed": False}
+    fields: Mapping[str, Scalar] = {}  # by path: {"Committed": False}
 
     @property
     def apis(self) -> tuple[str, ...]:
@@ -92,8 +92,7 @@ class Selector:
         return f"{words} with {', '.join(facts)}" if facts else words
 
 
-@dataclass(frozen=True)
-class Release:
+class Release(ProcessMessage, frozen=True):
     """When a kept message is delivered: after each of `after` was seen, in this order, and then `after_s` later.
 
     Or, with `states`: after the coordinator has shown the transaction of the message in these states, in this order.
@@ -108,8 +107,7 @@ class Release:
     states: tuple[str, ...] = ()  # states of `harness.witness.transaction_log.STATES`
 
 
-@dataclass(frozen=True)
-class ProtocolRule:
+class ProtocolRule(ProcessMessage, frozen=True):
     """One rule. Matching messages are counted from 1; the rule acts on those from `nth` on, `times` of them."""
 
     name: str
@@ -125,7 +123,7 @@ class ProtocolRule:
     client: ClientConnection = ClientConnection.RESET  # of hold and drop
     error: str = ""  # of error: Kafka's name of the code
     when: When = When.INSTEAD  # of error and close
-    set_fields: Mapping[str, Scalar] = field(default_factory=dict)  # of edit
+    set_fields: Mapping[str, Scalar] = {}  # of edit
 
 
 @dataclass

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from harness.common.names import HARNESS_CLIENT_ID
+from harness.processes.encoding import ProcessMessage
 from harness.protocol.active import ActiveRule, Kept
 from harness.protocol.journal import ProxyJournal
 from harness.protocol.observed_clients import LinkClients, ObservedClients, describe
@@ -37,16 +38,14 @@ the ids of topics.
 _log = logging.getLogger("proxy")
 
 
-@dataclass(frozen=True)
-class HeldRequest:
+class HeldRequest(ProcessMessage, frozen=True):
     """A request that a rule keeps until its transaction is in a state. The proxy cannot know the state."""
 
     number: int  # of the request in this proxy
     transactional_id: str
 
 
-@dataclass(frozen=True)
-class ReleaseOrder:
+class ReleaseOrder(ProcessMessage, frozen=True):
     """The order of the run to deliver a request that a rule keeps."""
 
     rule: str
@@ -55,8 +54,7 @@ class ReleaseOrder:
     in_time: bool = True  # False: its transaction was not in the state, and the rule is healed
 
 
-@dataclass(frozen=True)
-class ProxyRequest:
+class ProxyRequest(ProcessMessage, frozen=True):
     """A message of the run to the proxy. Exactly one field besides the number is set."""
 
     number: int = 0  # of the message; the reply begins with it
@@ -68,8 +66,7 @@ class ProxyRequest:
     undecoded: bool = False  # the reply is an `UndecodedMessages`
 
 
-@dataclass(frozen=True)
-class RuleStatus:
+class RuleStatus(ProcessMessage, frozen=True):
     """The acts of a rule so far. It is the reply to each message about a rule."""
 
     matched: int = 0
@@ -84,8 +81,7 @@ class RuleStatus:
     seen_before: int = 0  # such requests before that
 
 
-@dataclass(frozen=True)
-class UndecodedMessages:
+class UndecodedMessages(ProcessMessage, frozen=True):
     """The messages that passed unchanged because they cannot be decoded."""
 
     words: tuple[str, ...]

@@ -5,8 +5,9 @@ A fault of this kind is its docstring, a function that makes the rule, and a cal
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from random import Random
+
+from msgspec import structs
 
 from harness.cluster import Ability
 from harness.common.errors import FaultFailed
@@ -100,7 +101,7 @@ def protocol_fault(
 
     def rule(planned: PlannedFault) -> ProtocolRule:
         made = make_rule(str(planned.parameters["api"]), str(planned.parameters.get("error", "")))
-        return replace(made, name=name)
+        return structs.replace(made, name=name)
 
     @contextmanager
     def inject(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:

@@ -20,7 +20,7 @@ from tests.support.external_histories import assert_expected_verdict, check, ran
 from tests.support.findings import objects_without_kind
 from tests.support.within import is_part_of
 
-RANDOM = 1_000
+RANDOM = 500
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import fencepost
 from fencepost.api import Result
 from fencepost.cli import run_command_line
 from fencepost.sharing.spark import SparkParts, SparkRequest, shared_spark
-from harness.common.documents import decode, encode
+from harness.common.documents import decode
 from harness.environment.java import find_java
 from harness.record.columns import null
 from harness.record.schema import HISTORY, LOG
@@ -29,9 +29,21 @@ def test_a_correct_pipeline_is_valid_under_faults_that_acted(stored: Result) -> 
     faults = stored.verdict["faults"]
     assert {fault["fault"] for fault in faults} == {"kill-worker", "pause-worker"}
     assert all(fault["acted"] and fault["evidence"] for fault in faults)
-    assert not checks_without_evidence(decode(stored.verdict, Verdict).not_checked)
+    assert not checks_without_evidence(decode(stored.verdict, Verdict).not_checked_because)
     assert "took effect exactly once" in stored.verdict["summary"]
     assert stored.verdict["coverage"]["aborted"] > 0
+
+
+def test_the_pipeline_went_on_within_the_bound_of_each_fault(stored: Result) -> None:
+    for fault in stored.verdict["faults"]:
+        liveness = fault["liveness"]
+        assert liveness["not_known"] is None, liveness
+        assert liveness["first_commit_s"] is not None and liveness["lso_still_s"] is not None, liveness
+        assert 0 < liveness["longest_gap_s"] < liveness["bound_s"], liveness
+        recovery = f"recovery: commits again after {liveness['first_commit_s']:,.1f} s"
+        assert recovery in (stored.folder / "junit.xml").read_text()
+    assert "stalled" in stored.verdict["checked"] and "stalled" not in stored.verdict["anomalies"]
+    assert "Recovery in numbers" in (stored.folder / "report.html").read_text()
 
 
 def test_a_zombie_was_fenced(stored: Result) -> None:
@@ -67,12 +79,7 @@ def test_no_column_that_is_declared_not_null_has_a_null(stored: Result) -> None:
             assert [column for column in non_nullable if rows[column].null_count] == [], name
 
 
-def test_check_gives_the_same_verdict_without_a_cluster(stored: Result) -> None:
-    (checked,) = fencepost.check([stored.folder])
-    assert checked.verdict == {**stored.verdict, "history": str(stored.folder)}
-
-
-def test_the_runs_of_a_session_share_a_spark(stored: Result) -> None:
+def test_the_shared_spark_gives_the_same_verdict_without_a_cluster(stored: Result) -> None:
     shared = shared_spark()
     assert shared is not None
     folder = str(stored.folder.absolute())
@@ -80,7 +87,7 @@ def test_the_runs_of_a_session_share_a_spark(stored: Result) -> None:
     parts = SparkParts(str(find_java("auto").home), Options().master, {})
     (answer,) = shared.check(SparkRequest(parts, [folder]), phases.append)
     assert isinstance(answer, Verdict)
-    assert encode(answer) == {**stored.verdict, "history": folder}
+    assert json.loads(answer.line()) == {**stored.verdict, "history": folder}
     assert "checks" in phases
 
 

@@ -78,7 +78,7 @@ class ExpectedVerdict:
     def difference(self, verdict: Verdict) -> str | None:
         """Describe the parts of a verdict that are not as expected; None if there are none."""
         actual = ExpectedVerdict(
-            verdict.validity,
+            verdict.valid,
             {name: anomaly.count for name, anomaly in verdict.anomalies.items()},
             {name for name, anomaly in verdict.anomalies.items() if anomaly.allowed},
             verdict.unsettled.count,

@@ -3,14 +3,10 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from harness.processes.encoding import encode
+from harness.processes.encoding import ProcessMessage, encode
 from harness.processes.program import CommandLine
 from harness.processes.specs import ProcessSpec
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True)
@@ -18,7 +14,7 @@ class PythonProgram:
     """A module that runs with two specs: one for the process, and one shared by all processes of the program."""
 
     module: str  # set by `fencepost`
-    common: "DataclassInstance"
+    common: ProcessMessage
     env: Mapping[str, str] = field(default_factory=dict)  # for example the path of another client version
 
     def command_line(self, spec: ProcessSpec) -> CommandLine:

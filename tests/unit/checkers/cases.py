@@ -144,9 +144,10 @@ def all_cases() -> list[Case]:
     return CASES
 
 
-def store(folder: Path, cases: Sequence[Case] | None = None) -> list[StoredRun]:
-    """Write a store of these cases, or of all, as runs numbered from 0."""
-    histories = [(run, case.history) for run, case in enumerate(all_cases() if cases is None else cases)]
+def store(folder: Path, cases: Sequence[Case] | None = None, first: int = 0) -> list[StoredRun]:
+    """Write a store of these cases, or of all, as runs numbered from `first`."""
+    wanted = all_cases() if cases is None else cases
+    histories = [(run, case.history) for run, case in enumerate(wanted, first)]
     for log in (True, False):
         write_store(folder / f"log-{log}", [(run, h) for run, h in histories if h.log is log], log=log)
     return [

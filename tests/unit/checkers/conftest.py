@@ -1,9 +1,11 @@
 """One Spark job checks all cases, as runs of one store."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import pytest
 from cases import all_cases, store
+from one_job import WantedRun, store_wanted
 from pyspark.sql import SparkSession
 
 from checkers.checking.stored_runs import check_runs
@@ -21,17 +23,51 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tab
     return make_tables(read_sources(spark, store(tmp_path_factory.mktemp("store"))))
 
 
+@dataclass(frozen=True)
+class Checked:
+    """The results of the one job: of each case by its name, with and without its journals, and of the wanted runs."""
+
+    cases: Mapping[str, CheckResult]
+    blind_cases: Mapping[str, CheckResult]
+    wanted: Mapping[WantedRun, CheckResult]
+
+
 @pytest.fixture(scope="session")
-def results(
+def checked(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Mapping[str, CheckResult]:
-    """The result of each case by its name; with `--anomaly`, only of the selected cases."""
-    cases = all_cases()
+) -> Checked:
+    """With `--anomaly`, only the selected cases are checked."""
+    cases, folder = all_cases(), tmp_path_factory.mktemp("store")
     if request.config.getoption("--anomaly"):
         selected = [getattr(item, "callspec", None) for item in request.session.items]
         cases = [case for case in cases if any(one and one.params.get("case") is case for one in selected)]
-    by_run = check_runs(spark, store(tmp_path_factory.mktemp("store"), cases))
-    return {case.name: by_run[run] for run, case in enumerate(cases)}
+    runs = store(folder / "cases", cases)
+    blind = [replace(run, blind=True) for run in store(folder / "blind", cases, first=len(runs))]
+    wanted = store_wanted(folder / "wanted", first=2 * len(runs))
+    results = check_runs(spark, [*runs, *blind, *(run for _, run in wanted.values())])
+    return Checked(
+        {case.name: results[run.run] for case, run in zip(cases, runs, strict=True)},
+        {case.name: results[run.run] for case, run in zip(cases, blind, strict=True)},
+        {one: results[run] for run, (one, _) in wanted.items()},
+    )
+
+
+@pytest.fixture(scope="session")
+def results(checked: Checked) -> Mapping[str, CheckResult]:
+    """The result of each case by its name."""
+    return checked.cases
+
+
+@pytest.fixture(scope="session")
+def blind(checked: Checked) -> Mapping[str, CheckResult]:
+    """The result of each case by its name, checked as if its workers had kept no journals."""
+    return checked.blind_cases
+
+
+@pytest.fixture(scope="session")
+def result_of(checked: Checked) -> Mapping[WantedRun, CheckResult]:
+    """The result of each run that `want` returned."""
+    return checked.wanted
 
 
 @pytest.fixture

@@ -1,16 +1,15 @@
 """Outputs that do not name their inputs are joined to them by a correlation key."""
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import pytest
-from pyspark.sql import SparkSession
+from one_job import WantedRun, want
 
-from checkers.checking.stored_runs import StoredRun, check_runs
 from harness.results.verdict import CheckResult
-from tests.support.histories import OFFSETS, TRANSACTIONS, WALL_MS, History, Row
-from tests.support.stored_tables import write_store
+from tests.support.histories import OFFSETS, TRANSACTIONS, History, Row
 
+Results = Mapping[WantedRun, CheckResult]
 CASES: dict[str, tuple[Callable[[History], None], dict[str, int], str]] = {}
 
 
@@ -239,29 +238,22 @@ def an_offset_above_a_marker_alone(h: History) -> None:
     join(h)
 
 
-@pytest.fixture(scope="module")
-def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, CheckResult]:
-    histories = []
-    for run, (draw, _, topics) in enumerate(CASES.values()):
-        history = History(inputs=topics)
-        draw(history)
-        histories.append((run, history))
-    folder = write_store(tmp_path_factory.mktemp("store") / "runs", histories, log=True)
-    runs = [
-        StoredRun(
-            run,
-            folder,
-            WALL_MS,
-            blind=True,
-            without_journals=True,
-            correlated=True,
-            had_log=True,
-            healed=True,
-        )
-        for run, _ in histories
-    ]
-    by_run = check_runs(spark, runs)
-    return {name: by_run[run] for run, name in enumerate(CASES)}
+def drawn(draw: Callable[[History], None], topics: str = "a") -> History:
+    history = History(inputs=topics)
+    draw(history)
+    return history
+
+
+BLIND = {"blind": True, "without_journals": True}
+RUNS = {
+    name: want(partial(drawn, draw, topics), correlated=True, **BLIND)
+    for name, (draw, _, topics) in CASES.items()
+}
+
+
+@pytest.fixture
+def results(result_of: Results) -> dict[str, CheckResult]:
+    return {name: result_of[run] for name, run in RUNS.items()}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -299,42 +291,55 @@ def test_a_cause_is_named_within_one_transaction(results: dict[str, CheckResult]
     assert anomalies["torn-transaction"].because is None
 
 
-def test_without_expectations_there_are_no_findings(spark: SparkSession, tmp_path: Path) -> None:
-    history = History()
-    each_input_has_its_output(history)
-    history.alter("expected", lambda row: None)
-    folder = write_store(tmp_path / "runs", [(1, history)], log=True)
-    run = StoredRun(1, folder, WALL_MS, blind=True, without_journals=True, correlated=True, had_log=True)
-    result = check_runs(spark, [run])[1]
+def nothing_expected(h: History) -> None:
+    each_input_has_its_output(h)
+    h.alter("expected", lambda row: None)
+
+
+NOTHING_EXPECTED = {
+    correlated: want(partial(drawn, nothing_expected), correlated=correlated, **BLIND)
+    for correlated in (True, False)
+}
+
+
+def test_without_expectations_there_are_no_findings(result_of: Results) -> None:
+    result = result_of[NOTHING_EXPECTED[True]]
     assert not result.anomalies
     assert any("expected is empty" in reason.text for reason in result.broken.values())
 
 
+def test_without_expectations_the_unchecked_anomalies_are_listed(result_of: Results) -> None:
+    not_checked = result_of[NOTHING_EXPECTED[False]].not_checked
+    lacking = {name for name, reason in not_checked.items() if reason.code == "no-expectation"}
+    assert lacking >= {"lost-input", "reprocessed-input", "phantom", "corrupt"}
+
+
+def half_processed(h: History) -> None:
+    h.feed(2)
+    h.transact(0)
+    join(h)
+
+
+def half_processed_outside_kafka(h: History) -> None:
+    """The stage keeps its offsets outside Kafka."""
+    half_processed(h)
+    ungrouped(h)
+
+
 def ungrouped(h: History) -> None:
-    """Have the stage keep its offsets outside Kafka."""
     for table in ("stages", "expected"):
         h.alter(table, lambda row: row | {"group": None})
 
 
-def one(spark: SparkSession, folder: Path, draw: Callable[[History], None], **more: bool) -> CheckResult:
-    """The result for one history."""
-    history = History()
-    draw(history)
-    kept = write_store(folder / "runs", [(1, history)], log=True)
-    run = StoredRun(1, kept, WALL_MS, blind=True, without_journals=True, had_log=True, healed=True, **more)
-    return check_runs(spark, [run])[1]
+UNPROCESSED = {
+    grouped: want(partial(drawn, draw), correlated=True, **BLIND)
+    for grouped, draw in ((True, half_processed), (False, half_processed_outside_kafka))
+}
 
 
 @pytest.mark.parametrize("grouped", [True, False])
-def test_unprocessed_inputs_make_a_run_unknown(grouped: bool, spark: SparkSession, tmp_path: Path) -> None:
-    def draw(h: History) -> None:
-        h.feed(2)
-        h.transact(0)
-        join(h)
-        if not grouped:
-            ungrouped(h)
-
-    result = one(spark, tmp_path, draw, correlated=True)
+def test_unprocessed_inputs_make_a_run_unknown(grouped: bool, result_of: Results) -> None:
+    result = result_of[UNPROCESSED[grouped]]
     assert not result.anomalies
     left = "1 input of stage s led to no output, and it is not known whether the stage has taken them"
     short = "group g of stage s has committed a/0 up to offset 1, and the last input there is at offset 1"
@@ -343,27 +348,24 @@ def test_unprocessed_inputs_make_a_run_unknown(grouped: bool, spark: SparkSessio
     assert [text.startswith(short) for text in texts[1:]] == ([True] if grouped else [])
 
 
+def only_the_second_processed(h: History) -> None:
+    h.feed(2)
+    h.transact(1)
+    join(h)
+    ungrouped(h)
+
+
+DRAINED = {
+    drained: want(partial(drawn, only_the_second_processed), correlated=True, drained=drained, **BLIND)
+    for drained in (True, False)
+}
+
+
 @pytest.mark.parametrize("drained", [True, False])
 def test_a_drained_stage_without_a_group_processed_all_below_its_last_output(
-    drained: bool, spark: SparkSession, tmp_path: Path
+    drained: bool, result_of: Results
 ) -> None:
-    def draw(h: History) -> None:
-        h.feed(2)
-        h.transact(1)
-        join(h)
-        ungrouped(h)
-
-    result = one(spark, tmp_path, draw, correlated=True, drained=drained)
+    result = result_of[DRAINED[drained]]
     found = {name: one.count for name, one in result.anomalies.items()}
     assert found == ({"lost-input": 1} if drained else {})
     assert drained or result.broken
-
-
-def test_without_expectations_the_unchecked_anomalies_are_listed(spark: SparkSession, tmp_path: Path) -> None:
-    def draw(h: History) -> None:
-        each_input_has_its_output(h)
-        h.alter("expected", lambda row: None)
-
-    result = one(spark, tmp_path, draw)
-    lacking = {name for name, reason in result.not_checked.items() if reason.code == "no-expectation"}
-    assert lacking >= {"lost-input", "reprocessed-input", "phantom", "corrupt"}

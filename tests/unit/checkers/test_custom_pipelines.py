@@ -1,20 +1,21 @@
 """If the evidence of a pipeline without journals is incomplete, the run is unknown and has no findings."""
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import pytest
-from pyspark.sql import SparkSession
+from one_job import WantedRun, want
 
 from checkers.anomalies.offset_output_mismatch import IN_NO_TRANSACTION, OFFSETS_OUTSIDE
 from checkers.checking.custom_pipelines import BY_MARKERS, BY_OFFSETS, CONTENTS
-from checkers.checking.stored_runs import StoredRun, check_runs, with_wording
+from checkers.checking.stored_runs import with_wording
 from harness.results.verdict import AnomalyFindings, CheckResult
 from reports.findings_text import first_example_sentence as sentence
-from tests.support.histories import WALL_MS, History
-from tests.support.stored_tables import OFFSETS, write_store
+from tests.support.histories import History
+from tests.support.stored_tables import OFFSETS
 
 Draw = Callable[[History], None]
+Results = Mapping[WantedRun, CheckResult]
 
 
 def whole(h: History) -> None:
@@ -80,19 +81,18 @@ CASES: tuple[tuple[Draw, set[str], set[str]], ...] = (
 """Each history with the expected anomalies, and with a part of the reason why the run is unknown."""
 
 
-@pytest.fixture(scope="module")
-def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, CheckResult]:
-    histories = []
-    for run, (draw, _, _) in enumerate(CASES):
-        history = History()
-        draw(history)
-        histories.append((run, history))
-    folder = write_store(tmp_path_factory.mktemp("store") / "runs", histories, log=True)
-    runs = [
-        StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed=True) for run in range(len(CASES))
-    ]
-    by_run = check_runs(spark, runs)
-    return {draw.__name__: by_run[run] for run, (draw, _, _) in enumerate(CASES)}
+def drawn(draw: Draw) -> History:
+    history = History()
+    draw(history)
+    return history
+
+
+RUNS = {draw.__name__: want(partial(drawn, draw), blind=True) for draw, _, _ in CASES}
+
+
+@pytest.fixture
+def results(result_of: Results) -> dict[str, CheckResult]:
+    return {name: result_of[run] for name, run in RUNS.items()}
 
 
 @pytest.mark.parametrize(("draw", "anomalies", "unknown"), CASES, ids=[draw.__name__ for draw, _, _ in CASES])
@@ -105,21 +105,22 @@ def test_missing_evidence_makes_no_finding(
     assert (BY_MARKERS in result.not_checked) == (BY_MARKERS in unknown)
 
 
-def test_an_undescribed_topic_is_in_not_checked(spark: SparkSession, tmp_path: Path) -> None:
-    history = History()
-    history.feed(1)
-    history.transact(0)
-    whole(history)
-    folder = write_store(tmp_path / "runs", [(1, history), (2, history)], log=True)
-    runs = [
-        StoredRun(
-            run, folder, WALL_MS, without_journals=True, blind=True, had_log=True, healed=True, topics=topics
-        )
-        for run, topics in ((1, frozenset({"a", "x"})), (2, frozenset(history.topics)))
-    ]
-    by_run = check_runs(spark, runs)
-    assert "does not name y:" in by_run[1].not_checked[CONTENTS].text
-    assert CONTENTS not in by_run[2].not_checked
+def processed(h: History) -> None:
+    h.feed(1)
+    h.transact(0)
+    whole(h)
+
+
+DESCRIBED = [
+    want(partial(drawn, processed), without_journals=True, blind=True, topics=topics)
+    for topics in (frozenset({"a", "x"}), frozenset(History().topics))
+]
+
+
+def test_an_undescribed_topic_is_in_not_checked(result_of: Results) -> None:
+    without_y, with_all = (result_of[run].not_checked for run in DESCRIBED)
+    assert "does not name y:" in without_y[CONTENTS].text
+    assert CONTENTS not in with_all
 
 
 def last_record(committed_within: int, committed_after: int, sums: int = 2, expects: str = "") -> History:
@@ -142,24 +143,25 @@ def last_record(committed_within: int, committed_after: int, sums: int = 2, expe
     return h
 
 
-def test_a_plain_offset_past_the_last_record_is_found(spark: SparkSession, tmp_path: Path) -> None:
-    drawn = [
-        last_record(2, 0),
-        last_record(0, 2),
-        last_record(1, 2),
-        last_record(1, 2, sums=1),
-        last_record(2, 2),
-        last_record(1, 10**12),  # any program may commit such an offset: none of them is listed
-    ]
-    folder = write_store(tmp_path / "runs", list(enumerate(drawn)), log=True)
-    runs = [
-        StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed=True) for run in range(len(drawn))
-    ]
-    by_run = check_runs(spark, runs)
-    counts = [{name: one.count for name, one in by_run[run].anomalies.items()} for run in range(len(drawn))]
+PAST_THE_LAST = [
+    want(partial(last_record, within, after, sums), blind=True)
+    for within, after, sums in (
+        (2, 0, 2),
+        (0, 2, 2),
+        (1, 2, 2),
+        (1, 2, 1),
+        (2, 2, 2),
+        (1, 10**12, 2),  # any program may commit such an offset: none of them is listed
+    )
+]
+
+
+def test_a_plain_offset_past_the_last_record_is_found(result_of: Results) -> None:
+    found = [result_of[run].anomalies for run in PAST_THE_LAST]
+    counts = [{name: one.count for name, one in anomalies.items()} for anomalies in found]
     outside = {"offset-output-mismatch": 1}
     assert counts == [{}, outside, outside, {}, {}, outside]
-    (example,) = by_run[2].anomalies["offset-output-mismatch"].examples
+    (example,) = found[2]["offset-output-mismatch"].examples
     assert (example.inputs[0].get("offset"), example.rest["why"]) == (1, OFFSETS_OUTSIDE)
     assert sentence(
         "offset-output-mismatch",
@@ -170,19 +172,12 @@ def test_a_plain_offset_past_the_last_record_is_found(spark: SparkSession, tmp_p
     )
 
 
-def test_offsets_are_compared_where_only_last_records_are_checked(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    drawn = [
-        last_record(2, 0),
-        last_record(2, 0, expects="x"),
-    ]  # of the other outputs none was held against an offset
-    folder = write_store(tmp_path / "runs", list(enumerate(drawn)), log=True)
-    runs = [
-        StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed=True) for run in range(len(drawn))
-    ]
-    by_run = check_runs(spark, runs)
-    assert [BY_OFFSETS in by_run[run].not_checked for run in range(len(drawn))] == [False, True]
+COMPARED = [want(partial(last_record, 2, 0, expects=expects), blind=True) for expects in ("", "x")]
+
+
+def test_offsets_are_compared_where_only_last_records_are_checked(result_of: Results) -> None:
+    # Of the other outputs none was compared with an offset.
+    assert [BY_OFFSETS in result_of[run].not_checked for run in COMPARED] == [False, True]
 
 
 def with_a_plain_record() -> History:
@@ -195,22 +190,25 @@ def with_a_plain_record() -> History:
     return history
 
 
-def test_a_plain_record_where_stages_write_in_transactions_is_a_mismatch(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    unread = with_a_plain_record()  # it may be the sentinel
+def with_a_plain_record_that_was_not_read() -> History:
+    """The record may be the sentinel."""
+    unread = with_a_plain_record()
     unread.alter("records", lambda row: None)
-    drawn = [with_a_plain_record(), with_a_plain_record(), unread]
-    folder = write_store(tmp_path / "runs", list(enumerate(drawn)), log=True)
-    topics = [frozenset({"x", "y"}), frozenset({"x"}), frozenset({"x", "y"})]
-    runs = [
-        StoredRun(
-            run, folder, WALL_MS, without_journals=True, blind=True, had_log=True, transactional_topics=of
-        )
-        for run, of in enumerate(topics)
-    ]
-    by_run = check_runs(spark, runs)
-    found = [by_run[run.run].anomalies.get("offset-output-mismatch") for run in runs]
+    return unread
+
+
+PLAIN_RECORDS = [
+    want(draw, without_journals=True, blind=True, healed=False, transactional_topics=frozenset(topics))
+    for draw, topics in (
+        (with_a_plain_record, "xy"),
+        (with_a_plain_record, "x"),
+        (with_a_plain_record_that_was_not_read, "xy"),
+    )
+]
+
+
+def test_a_plain_record_where_stages_write_in_transactions_is_a_mismatch(result_of: Results) -> None:
+    found = [result_of[run].anomalies.get("offset-output-mismatch") for run in PLAIN_RECORDS]
     assert found[0] is not None and found[1:] == [None, None]
     (example,) = found[0].examples
     assert (example.first_record.get("topic"), example.rest["why"]) == ("y", IN_NO_TRANSACTION)

@@ -1,6 +1,10 @@
 """Results of external histories: their reasons, and the names in their examples."""
 
 import json
+from contextlib import nullcontext
+from html import unescape
+from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pytest
@@ -9,9 +13,11 @@ from pyspark.sql import SparkSession
 from checkers.checking.external_histories import TOO_LARGE, check_histories
 from checkers.external.graph.names import GRAPHS, RW
 from checkers.external.table import SparkTable
+from fencepost.cli import run_command_line
 from harness.history_files.schema import NAMES, NAMES_FROM, OK, OPS
 from harness.results.reasons import ReasonCode
 from harness.results.verdict import CheckResult
+from tests.reference.generate import random_history, to_edn
 from tests.support.micro import micro_table, poll_row, send_row
 
 # The reader of op 30 lags behind every writer; ops 5 and 6 read what the other wrote.
@@ -108,3 +114,17 @@ def test_a_skip_is_a_consequence_if_every_skipped_record_is_lost(
     result = check_one(spark, [*sends, *skip, *reads], {})
     assert result.anomalies["int-poll-skip"].because == cause
     assert ("lost-write" in result.anomalies) == (len(received) < 2)
+
+
+def test_the_report_of_a_history_is_written_as_a_page(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("fencepost.checks.spark.open_spark", lambda *_, **__: nullcontext(spark))
+    history, page = tmp_path / "cycle.edn", tmp_path / "page.html"
+    history.write_text(to_edn(random_history(Random(1), 30, {"G1c"})))
+    arguments = [str(history), "--allow", "poll-skip", "--out", str(page)]
+    assert run_command_line(["check", "--json", *arguments]) == 1
+    (step, *_) = json.loads(capsys.readouterr().out)["anomalies"]["G1c"]["examples"][0]["steps"]
+    html = page.read_text(encoding="utf-8")
+    assert unescape(html).count(step) >= 1
+    assert f"fencepost check {' '.join(arguments)}" in html

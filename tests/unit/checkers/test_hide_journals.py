@@ -1,13 +1,10 @@
 """Every case again, checked as if its workers had kept no journals."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
-from cases import CASES, WARNINGS, Case, store
-from pyspark.sql import SparkSession
+from cases import CASES, WARNINGS, Case
 
-from checkers.checking.stored_runs import check_runs
 from checkers.registry import CHECKERS
 from harness.results.verdict import CheckResult
 
@@ -35,14 +32,6 @@ DIFFER = {
     "a_transactional_group_does_not_hide_a_plain_commit_of_another": "offset-output-mismatch",
 }
 """Cases whose result is meant to differ without journals."""
-
-
-@pytest.fixture(scope="module")
-def blind(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, CheckResult]:
-    """The result of each case without its journals, by name."""
-    runs = [replace(run, blind=True) for run in store(tmp_path_factory.mktemp("store"))]
-    by_run = check_runs(spark, runs)
-    return {case.name: by_run[run] for run, case in enumerate(CASES)}
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])

@@ -1,12 +1,14 @@
 """Checks of stored runs: crashes, damaged tables, examples, and several runs in one check."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from one_job import WantedRun, want
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -121,9 +123,8 @@ def test_an_example_has_the_fate_of_a_record(
 ) -> None:
     few = tuple(c for c in stored_runs.STORE_CHECKERS if c.module == "reprocessed_input")
     monkeypatch.setattr(stored_runs, "STORE_CHECKERS", few)
-    (example,) = (
-        check_runs(spark, [StoredRun(3, wrong)])[3].anomalies["reprocessed-input"].as_json()["examples"]
-    )
+    (found,) = check_runs(spark, [StoredRun(3, wrong)])[3].anomalies["reprocessed-input"].examples
+    example = found.as_json()
     assert example["input"] == {"topic": "a", "partition": 0, "offset": 0}
     first, second = example["records"]
     assert (first["topic"], first["offset"], first["value"]) == ("x", 0, "w:0:0")
@@ -183,7 +184,11 @@ def test_a_check_that_crashes_on_one_run_is_reported_for_that_run_only(
     assert three.anomalies["reprocessed-input"].count == 1
 
 
-def test_empty_tables_of_a_run_do_not_change_later_runs(spark: SparkSession, tmp_path: Path) -> None:
+def test_empty_tables_of_a_run_do_not_change_later_runs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = [c for c in stored_runs.STORE_CHECKERS if c.module == "reprocessed_input"]
+    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", few)
     empty = [StoredRun(run, write_store(tmp_path / str(run), [(run, History())], log=True)) for run in (1, 2)]
     run = StoredRun(3, taken_twice(tmp_path / "3", 3))
     result = check_runs(spark, [*empty, run])[3]
@@ -204,14 +209,16 @@ def test_a_folder_name_is_not_a_pattern(
 
 
 def test_stored_logs_that_are_missing_make_a_run_unknown(
-    spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, wrong: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = [c for c in stored_runs.STORE_CHECKERS if c.module == "reprocessed_input"]
     monkeypatch.setattr(stored_runs, "STORE_CHECKERS", few)
-    shutil.rmtree(wrong / "log")
-    broken = check_runs(spark, [StoredRun(3, wrong, had_log=True)])[3].broken
-    assert "log of __transaction_state" in broken
-    assert "log of __transaction_state" not in check_runs(spark, [StoredRun(3, wrong)])[3].broken
+    without_logs = taken_twice(tmp_path / "without", 4)
+    for folder in (wrong, without_logs):
+        shutil.rmtree(folder / "log")
+    results = check_runs(spark, [StoredRun(3, wrong, had_log=True), StoredRun(4, without_logs)])
+    assert "log of __transaction_state" in results[3].broken
+    assert "log of __transaction_state" not in results[4].broken
 
 
 def test_tables_are_freed_after_a_check(
@@ -231,6 +238,8 @@ def test_tables_are_freed_after_a_check(
         return tables
 
     monkeypatch.setattr(stored_runs, "make_tables", looking)
+    few = [c for c in stored_runs.STORE_CHECKERS if c.module == "reprocessed_input"]
+    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", few)
     run = StoredRun(3, wrong)
     check_runs(spark, [run])
     assert seen[0]
@@ -256,26 +265,32 @@ def _torn(h: History) -> None:
     h.alter("transactions", lambda row: row | {"state": row["state"].replace("Commit", "Abort")})
 
 
-def test_a_verdict_does_not_depend_on_other_runs(spark: SparkSession, tmp_path: Path) -> None:
-    """Check each run alone, together with a run without journals, and together with all others."""
-    runs = []
-    for number, change in enumerate((lambda h: None, _torn, _of_a_program)):
-        h = History()
-        h.feed(1)
-        h.transact(0)
-        change(h)
-        folder = write_store(tmp_path / str(number), [(number, h)], log=True)
-        runs.append(
-            StoredRun(
-                number, folder, WALL_MS, had_log=True, healed=True, without_journals=change is _of_a_program
-            )
-        )
-    alone = {run.run: check_runs(spark, [run])[run.run] for run in runs}
-    assert [sorted(alone[run.run].anomalies) for run in runs[:2]] == [[], ["torn-transaction"]]
-    for company in (*([run, runs[-1]] for run in runs[:-1]), runs):
-        together = check_runs(spark, company)
-        for run in company:
-            assert together[run.run] == alone[run.run], [one.run for one in company]
+def _changed(change: Callable[[History], None]) -> History:
+    h = History()
+    h.feed(1)
+    h.transact(0)
+    change(h)
+    return h
+
+
+TORN = want(partial(_changed, _torn))
+OF_A_PROGRAM = want(partial(_changed, _of_a_program), without_journals=True)
+
+
+@pytest.mark.parametrize(("one", "anomalies"), [(TORN, ["torn-transaction"]), (OF_A_PROGRAM, [])])
+def test_a_verdict_does_not_depend_on_other_runs(
+    one: WantedRun,
+    anomalies: list[str],
+    spark: SparkSession,
+    tmp_path: Path,
+    result_of: Mapping[WantedRun, CheckResult],
+) -> None:
+    """A run that is checked alone has empty tables, which Spark does not plan, and checkers that are skipped."""
+    folder = write_store(tmp_path / "alone", [(7, one.draw())], log=True)
+    run = StoredRun(7, folder, WALL_MS, had_log=True, healed=True, **one.arguments)
+    alone = check_runs(spark, [run])[7]
+    assert alone == result_of[one]
+    assert sorted(alone.anomalies) == anomalies
 
 
 def test_products_of_tables_may_be_forbidden(several: SparkSession) -> None:

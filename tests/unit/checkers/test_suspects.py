@@ -66,21 +66,6 @@ def test_conditions_over_any_table_are_counted(tables: Tables) -> None:
     assert selection.modules == frozenset()
 
 
-def test_a_run_has_the_same_result_alone_and_among_others(
-    spark: SparkSession, results: dict[str, CheckResult], tmp_path: Path
-) -> None:
-    """A run that is checked alone has empty tables, which Spark does not plan, and checkers that are skipped."""
-    names = {name: result for name, result in results.items() if result.anomalies}
-    of_each = {next(iter(result.anomalies)): name for name, result in names.items()}
-    runs = store(tmp_path)
-    assert len(of_each) > 20
-    for run, case in enumerate(CASES):
-        if case.name in sorted(of_each.values())[::10]:
-            folder = tmp_path / f"run-{run}"
-            alone = check_runs(spark, [case.alone(folder, runs[run])])[run]
-            assert case.differs(alone) is None
-
-
 def test_several_partitions_give_the_same_results(
     several: SparkSession, results: dict[str, CheckResult], tmp_path: Path
 ) -> None:

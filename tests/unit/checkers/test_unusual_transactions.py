@@ -1,13 +1,13 @@
 """Unusual transactions are counted if a run's goals need it, and are no findings."""
 
-from pathlib import Path
+from collections.abc import Mapping
 
-from pyspark.sql import SparkSession
+from one_job import WantedRun, want
 
-from checkers.checking.stored_runs import StoredRun, check_runs
 from harness.model.vocabulary import Exercise
+from harness.results.verdict import CheckResult
 from tests.support.histories import WALL_MS, History
-from tests.support.stored_tables import OFFSETS, write_store
+from tests.support.stored_tables import OFFSETS
 
 SHAPES = (
     Exercise.SEVERAL_TOPICS,
@@ -66,12 +66,18 @@ def _plain() -> History:
     return h
 
 
-def test_unusual_transactions_are_counted_and_are_no_findings(spark: SparkSession, tmp_path: Path) -> None:
-    histories = [(3, _unusual()), (4, _plain())]
-    folder = write_store(tmp_path / "runs", histories, log=True)
-    runs = [StoredRun(run, folder, wall_ms_at_zero=WALL_MS, goals=GOALS) for run, _ in histories]
-    results = check_runs(spark, runs)
-    assert {run: one.anomalies for run, one in results.items()} == {3: {}, 4: {}}
-    counted = {run: [one.coverage[goal] for goal in GOALS] for run, one in results.items()}
-    assert counted == {3: [1, 1, 1, 1, 1], 4: [0] * 5}
-    assert not {*GOALS} & check_runs(spark, [StoredRun(3, folder), StoredRun(4, folder)])[3].coverage.keys()
+RUNS = {
+    (draw, goals): want(draw, goals=goals, healed=False)
+    for draw in (_unusual, _plain)
+    for goals in (GOALS, ())
+}
+
+
+def test_unusual_transactions_are_counted_and_are_no_findings(
+    result_of: Mapping[WantedRun, CheckResult],
+) -> None:
+    results = {key: result_of[run] for key, run in RUNS.items()}
+    assert [one.anomalies for one in results.values()] == [{}] * 4
+    assert [results[_unusual, GOALS].coverage[goal] for goal in GOALS] == [1, 1, 1, 1, 1]
+    assert [results[_plain, GOALS].coverage[goal] for goal in GOALS] == [0] * 5
+    assert not {*GOALS} & results[_unusual, ()].coverage.keys()

@@ -8,6 +8,7 @@ import pytest
 
 from harness.cluster.protocol_proxy import ProtocolProxy
 from harness.common.errors import FaultFailed
+from harness.processes.encoding import encode
 from harness.protocol.state import RuleStatus
 
 
@@ -21,5 +22,5 @@ def test_a_reply_that_comes_too_late_is_not_that_to_the_next_message(tmp_path: P
             proxy.status("late")
         first = orjson.loads(other.recv(1 << 16))["number"]
         for number, status in ((first, RuleStatus(acted=1)), (first + 1, RuleStatus(acted=2))):
-            other.sendall(b"%d %s\n" % (number, orjson.dumps(status)))
+            other.sendall(b"%d %s\n" % (number, encode(status)))
         assert proxy.status("late").acted == 2

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.common.waiting import wait_for
@@ -190,7 +191,7 @@ def test_a_reader_of_a_table_is_a_zombie_once_others_have_processed_its_rows(tmp
     with fake_run(tmp_path) as run:
         member = run.processes.start_worker("s", "s-1")
         assert member.worker_spec is not None
-        member.worker_spec = replace(member.worker_spec, group=None)
+        member.worker_spec = structs.replace(member.worker_spec, group=None)
         reads_rows = replace(run.pipeline.stages[0], positions="each")
         context = replace(run.context, backlog=backlog, stages=(reads_rows,))
         claims = {"rows/0": (4, 8)}
@@ -357,7 +358,7 @@ def test_in_a_stage_without_a_group_the_replacement_must_commit(
     with fake_run(tmp_path, Script(script)) as run:
         worker = run.processes.start_worker("s", "s-1")
         assert worker.worker_spec is not None
-        worker.worker_spec = replace(worker.worker_spec, group=None)
+        worker.worker_spec = structs.replace(worker.worker_spec, group=None)
         run.processes.await_ready([worker])
         with NEMESES["pause-worker"].inject(run.context, AIMED["pause-worker"]) as effect:
             pass

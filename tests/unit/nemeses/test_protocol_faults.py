@@ -1,11 +1,11 @@
 """Each fault that is a rule acts on the messages of a transaction, and on none where its message is not sent."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
+from msgspec import structs
 
 from fencepost.aims import aim
 from harness.protocol.rules import ProtocolRule
@@ -26,7 +26,7 @@ def rule_of(option: str) -> ProtocolRule:
     drawn = nemesis.draw_fault(Random(1), TARGETS)
     assert nemesis.rule is not None
     planned = PlannedFault(nemesis.name, drawn.target, 0.0, 1.0, drawn.parameters)
-    return replace(nemesis.rule(PlannedFault.from_table(planned.as_table())), name="r")
+    return structs.replace(nemesis.rule(PlannedFault.from_table(planned.as_table())), name="r")
 
 
 def requests(link: LinkUnderTest, correlation: int, *, commit: bool) -> Iterator[tuple[bytes, str]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from msgspec import structs
 
 from harness.cluster import TransactionView
 from harness.model.pipeline import TopicPartition
@@ -163,7 +164,7 @@ def leave_group(run: FakeRun) -> None:
     """Let the worker of the run have no group."""
     (worker,) = run.processes.all_processes
     assert worker.worker_spec is not None
-    worker.worker_spec = replace(worker.worker_spec, group=None)
+    worker.worker_spec = structs.replace(worker.worker_spec, group=None)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 """The evidence of a rule: what the protocol proxy knows that it did."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from harness.common.errors import FaultFailed
 from harness.network import ApplyRule
@@ -36,7 +36,7 @@ class Proxy:
         return self._status
 
     def remove(self, rule: str) -> RuleStatus:
-        return replace(self._status, kept=0)
+        return structs.replace(self._status, kept=0)
 
     def observed_clients(self, links: Iterable[str]) -> None:
         return None

@@ -3,13 +3,13 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from harness.protocol.addresses import HOST
 from harness.protocol.frames import with_size
@@ -233,7 +233,7 @@ ANY_RULE |= st.builds(
     set_fields=st.sampled_from([{"ErrorCode": 9}, {"ErrorCode": "x"}, {"ThrottleTimeMs": 7}, {"NoField": 1}]),
 )
 ANY_RULE = ANY_RULE.map(
-    lambda rule: replace(rule, release=Release(after_s=1.0)) if rule.action is Action.DELAY else rule
+    lambda rule: structs.replace(rule, release=Release(after_s=1.0)) if rule.action is Action.DELAY else rule
 )
 STEPS = st.lists(
     st.one_of(
