@@ -7,13 +7,11 @@ from random import Random
 from typing import Any
 from unittest.mock import Mock
 
-import pyarrow.parquet as pq
 import pytest
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from benchmarks.scale import write
 from checkers.anomalies import poll_order
 from checkers.checking.bisect import BatchResults, check_in_parts
 from checkers.spark.errors import translate_spark_errors
@@ -112,25 +110,6 @@ def test_spark_errors_are_translated(said: str, error: type[FencepostError], wor
 def right(tmp_path: Path) -> Path:
     (tmp_path / "right.jsonl").write_text(to_jsonl(random_history(Random(3), 30, set())))
     return tmp_path / "right.jsonl"
-
-
-def test_a_damaged_table_is_reported_only_for_its_history(
-    spark: SparkSession, right: Path, tmp_path: Path
-) -> None:
-    write(tmp_path / "damaged", 20)
-    page = tmp_path / "damaged" / "micro.parquet"
-    chunk = pq.read_metadata(page).row_group(0).column(1)
-    body = page.read_bytes()
-    start = chunk.dictionary_page_offset or chunk.data_page_offset
-    page.write_bytes(body[:start] + b"\xff" * 60 + body[start + 60 :])  # the footer stays whole
-    asked = [tmp_path / "damaged", right, tmp_path / "none.jsonl"]
-    damaged, other, none = check_history_files(spark, asked, frozenset())
-    assert (
-        isinstance(damaged, UnreadableInput)
-        and str(damaged) == f"{page} is damaged: a part of it cannot be read"
-    )
-    assert isinstance(other, Verdict) and other.validity is Validity.VALID
-    assert isinstance(none, UnreadableInput) and "No such file" in str(none)
 
 
 def test_findings_are_kept_if_the_graph_cannot_be_searched(

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from benchmarks.scale import write
 from checkers.external.consistency import REQUIRED, find_contradictions
 from checkers.external.read_files import HistoryFile
 from checkers.external.read_folders import read_folders
@@ -174,21 +175,32 @@ def test_a_null_in_one_of_many_files_is_reported(spark: SparkSession, tmp_path: 
     assert str(read.errors[4]).startswith(f"{folder}: micro.parquet has a row in which one of op, key, value")
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_two_records_at_one_position_have_no_order(spark: SparkSession, tmp_path: Path, number: int) -> None:
+def test_two_records_at_one_position_have_no_order(spark: SparkSession, tmp_path: Path) -> None:
     tables = _sound()
     tables["micro"] += [_micro(2, 3, 0, n=4), _micro(6, 3, 2, True, n=2)]  # of several sends
-    sound = _write(tmp_path / "sound", tables)
-    original = tables["micro"][[0, 2, 5][number]]
-    tables["micro"].append(original | {"value": 4 if number else original["value"], "offset": 4})
-    answers = check_history_files(spark, [sound, _write(tmp_path / "wrong", tables)], frozenset())
-    assert isinstance(answers[0], Verdict) and answers[0].validity is Validity.VALID
-    assert isinstance(answers[1], UnreadableInput) and "two records of one key at the same position" in str(
-        answers[1]
-    )
+    folders = [_write(tmp_path / "sound", tables)]
+    for number, row in enumerate((0, 2, 5)):
+        original = tables["micro"][row]
+        second = original | {"value": 4 if number else original["value"], "offset": 4}
+        folders.append(_write(tmp_path / str(number), tables | {"micro": [*tables["micro"], second]}))
+    sound, *wrong = check_history_files(spark, folders, frozenset())
+    assert isinstance(sound, Verdict) and sound.validity is Validity.VALID
+    for answer in wrong:
+        assert isinstance(answer, UnreadableInput), answer
+        assert "two records of one key at the same position" in str(answer)
 
 
-def test_a_contradictory_history_stops_no_other(spark: SparkSession, tmp_path: Path) -> None:
+def _damage(folder: Path) -> Path:
+    """Damage a page of a table. The footer stays whole, so that only a job notices it."""
+    page = folder / "micro.parquet"
+    chunk = pq.read_metadata(page).row_group(0).column(1)
+    body = page.read_bytes()
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    page.write_bytes(body[:start] + b"\xff" * 60 + body[start + 60 :])
+    return page
+
+
+def test_a_contradictory_and_a_damaged_history_stop_no_other(spark: SparkSession, tmp_path: Path) -> None:
     contradictory, unnamed = _sound(), _sound()
     contradictory["ops"].clear()
     unnamed["names"] = [{"id": NAMES_FROM, "text": "{no"}]
@@ -201,7 +213,13 @@ def test_a_contradictory_history_stops_no_other(spark: SparkSession, tmp_path: P
     ]
     text = tmp_path / "e.jsonl"  # among tables that Spark reads in their folders
     text.write_text(to_jsonl(random_history(Random(3), 30, set())))
-    first, second, third, last, from_text = check_history_files(spark, [*folders, text], frozenset())
+    write(tmp_path / "damaged", 20)
+    page = _damage(tmp_path / "damaged")
+    asked = [*folders, text, tmp_path / "damaged", tmp_path / "none.jsonl"]
+    first, second, third, last, from_text, damaged, none = check_history_files(spark, asked, frozenset())
+    assert isinstance(damaged, UnreadableInput)
+    assert str(damaged) == f"{page} is damaged: a part of it cannot be read"
+    assert isinstance(none, UnreadableInput) and "No such file" in str(none)
     assert all(
         isinstance(one, Verdict) and one.validity is Validity.VALID for one in (first, last, from_text)
     )

@@ -1,0 +1,50 @@
+"""Run pytest, and fail if it and all its processes use more processor time than their budget.
+
+python -P tools/processor_budget.py NAME SECONDS PYTEST_ARGUMENTS...
+
+Processor time depends less on what else a machine does than wall time, which is only printed, with the load. The
+durations of all tests are kept in build/durations/NAME.xml. If the budget is exceeded, the ten slowest are printed: make
+them faster, or measure again and change the number where it is.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+SLOWEST = 10
+
+
+def main(name: str, budget_s: float, arguments: list[str]) -> int:
+    """Run pytest. Return its exit status, or 1 if only the budget is exceeded."""
+    durations = Path("build/durations") / f"{name}.xml"
+    began_s = time.monotonic()
+    command = [sys.executable, "-P", "-m", "pytest", f"--junitxml={durations}", *arguments]
+    status = subprocess.run(command, check=False).returncode
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used_s = usage.ru_utime + usage.ru_stime
+    print(
+        f"{name}: {used_s:,.0f} of {budget_s:,.0f} s of processor time; {time.monotonic() - began_s:,.0f} s on the clock, "
+        f"load {os.getloadavg()[1]:.1f} on {os.cpu_count()} processors",
+        flush=True,
+    )
+    if used_s <= budget_s:
+        return status
+    print(f"the budget is exceeded; the {SLOWEST} slowest tests:")
+    for test_s, test in slowest(durations):
+        print(f"  {test_s:6.1f} s  {test}")
+    return status or 1
+
+
+def slowest(durations: Path) -> list[tuple[float, str]]:
+    """Return the slowest tests with their seconds, which include their fixtures."""
+    cases = ElementTree.parse(durations).iter("testcase")
+    tests = [(float(case.get("time", 0)), f"{case.get('classname')}::{case.get('name')}") for case in cases]
+    return sorted(tests, reverse=True)[:SLOWEST]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], float(sys.argv[2]), sys.argv[3:]))
