@@ -2,9 +2,9 @@
 
 python -P tools/processor_budget.py NAME SECONDS PYTEST_ARGUMENTS...
 
-Processor time depends less on what else a machine does than wall time, which is only printed, with the load. The
-durations of all tests are kept in build/durations/NAME.xml. If the budget is exceeded, the ten slowest are printed: make
-them faster, or measure again and change the number where it is.
+Processor time depends less on other work of the machine than wall time, which is only printed, with the load. The
+durations of all tests are kept in build/durations/NAME.xml. If the budget is exceeded, the ten slowest tests are
+printed: make them faster.
 """
 
 import os
@@ -26,11 +26,9 @@ def main(name: str, budget_s: float, arguments: list[str]) -> int:
     status = subprocess.run(command, check=False).returncode
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     used_s = usage.ru_utime + usage.ru_stime
-    print(
-        f"{name}: {used_s:,.0f} of {budget_s:,.0f} s of processor time; {time.monotonic() - began_s:,.0f} s on the clock, "
-        f"load {os.getloadavg()[1]:.1f} on {os.cpu_count()} processors",
-        flush=True,
-    )
+    wall = f"{time.monotonic() - began_s:,.0f} s of wall time"
+    load = f"load {os.getloadavg()[1]:.1f} on {os.cpu_count()} processors"
+    print(f"{name}: {used_s:,.0f} of {budget_s:,.0f} s of processor time; {wall}, {load}", flush=True)
     if used_s <= budget_s:
         return status
     print(f"the budget is exceeded; the {SLOWEST} slowest tests:")

@@ -95,7 +95,7 @@ def _acting(fault: FaultReport, journal: ProtocolJournal) -> FaultReport:
 
 
 def _stalls(progress: RunProgress, run_metadata: RunMetadata) -> list[Stall]:
-    """Return the stalls from the begin of the load to the end of the drain. A run without these phases has none."""
+    """Return the stalls from the start of the load to the end of the drain. A run without these phases has none."""
     ready = [phase.start_s for phase in run_metadata.phases if phase.name == LOAD]
     stopped = [phase.end_s for phase in run_metadata.phases if phase.name in (LOAD, "heal", "drain")]
     if not ready:

@@ -69,7 +69,7 @@ class ClientLinks:
             lambda: all(is_answering(link.port, PROBE_TIMEOUT_S) for link in behind[: len(brokers)]),
             "every broker to answer through the proxies",
             START_TIMEOUT_S,
-            last_seen=proxy.last_words,
+            last_seen=proxy.last_line,
         )
         self._server = ToxiproxyServer(self.toxiproxy, self.next_port(), self.folder)
         api = self._server.start(self.supervisor, links.values())

@@ -53,13 +53,13 @@ class ProxyContainer:
 
     @property
     def problem(self) -> str:
-        """How the container ended, and its last words. Empty while it runs."""
+        """How the container ended, and the last line of its log. Empty while it runs."""
         state = self._container.state()
         if state.status == "running":
             return ""
         self._container.await_output()
         last_words = diagnosis(self._container.log_file.read_text(errors="replace", encoding="utf-8"))
-        return f"{self._container.name} is {state}; its last words: {last_words}"
+        return f"{self._container.name} is {state}; the last line of its log: {last_words}"
 
     def connections_by_port(self) -> Counter[int]:
         """Return the number of connections on each local port."""

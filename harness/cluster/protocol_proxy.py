@@ -74,7 +74,7 @@ class ProtocolProxy:
 
     @property
     def problem(self) -> str:
-        """How the process ended, and its last words. Empty while it runs."""
+        """How the process ended, and the last line of its log. Empty while it runs."""
         return describe_end(self._child) if self._child is not None else ""
 
     def add(self, rule: ProtocolRule) -> RuleStatus:
@@ -105,7 +105,7 @@ class ProtocolProxy:
         decoded = tuple(link for link in links if link in own_links)
         return self._ask(ProxyRequest(clients=decoded), ObservedClients) if decoded else None
 
-    def last_words(self) -> str:
+    def last_line(self) -> str:
         """Return the last line of its log that says something is wrong, or else the last line."""
         return diagnosis(self._log.read_text(errors="replace", encoding="utf-8"))
 

@@ -35,7 +35,7 @@ def describe_end(proxy: Child) -> str:
         return ""
     proxy.await_log()
     log = proxy.log_file.read_text(errors="replace", encoding="utf-8") if proxy.log_file else ""
-    return f"{proxy.name}, {proxy.ending()}; its last words: {diagnosis(log)}"
+    return f"{proxy.name}, {proxy.ending()}; the last line of its log: {diagnosis(log)}"
 
 
 def end_proxies(*proxies: ProxyProcess | None) -> None:
@@ -96,7 +96,7 @@ class ToxiproxyServer:
 
     @property
     def problem(self) -> str:
-        """How the process ended, and its last words. Empty while it runs."""
+        """How the process ended, and the last line of its log. Empty while it runs."""
         return describe_end(self.child) if self.child is not None else ""
 
     def connections_by_port(self) -> Counter[int]:

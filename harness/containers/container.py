@@ -175,7 +175,7 @@ class Container:
                         pass  # read to the end, so that the error output is complete
             except (tarfile.TarError, ValueError) as error:
                 # If the command cannot be run, Docker sends an error message instead of the output. ValueError: the
-                # client of Docker lost the begin of the output, which it does if it comes together with the headers.
+                # client of Docker lost the start of the output, which it does if it comes together with the headers.
                 message = shorten((stream.first_bytes + stream.errors).decode(errors="replace"))
                 raise EnvironmentFailure(
                     f"tar in {self.name} did not write an archive ({error}): {message}"

@@ -152,7 +152,7 @@ class Network(Protocol):
 
     @property
     def problem(self) -> str:
-        """Which process that carries the links has ended, and its last words. Empty while all run."""
+        """Which process that carries the links has ended, and the last line of its log. Empty while all run."""
         ...
 
     @property

@@ -33,7 +33,7 @@ class ProxyServer(Protocol):
 
     @property
     def problem(self) -> str:
-        """Which process has ended, and its last words. Empty while it runs."""
+        """Which process has ended, and the last line of its log. Empty while it runs."""
         ...
 
     def connections_by_port(self) -> Counter[int]:
@@ -69,7 +69,7 @@ class ProxiedNetwork:
 
     @property
     def problem(self) -> str:
-        """Which process that carries the links has ended, and its last words. Empty while all run."""
+        """Which process that carries the links has ended, and the last line of its log. Empty while all run."""
         return self._server.problem or (self._protocol_proxy.problem if self._protocol_proxy else "")
 
     @property

@@ -29,7 +29,7 @@ class RuleTarget(Protocol):
 
     @property
     def problem(self) -> str:
-        """Which process has ended, and its last words. Empty while it runs."""
+        """Which process has ended, and the last line of its log. Empty while it runs."""
         ...
 
     @property

@@ -760,5 +760,5 @@ def _produce_names(head: memoryview, version: int) -> tuple[tuple[str, ...], boo
         (acks,) = _INT16.unpack_from(head, at + max(0, length))
         name = str(head[at : at + length], "utf-8") if length >= 0 else None
     except (IndexError, struct.error, UnicodeDecodeError):
-        return (), False  # only the begin of the request has come
+        return (), False  # only the start of the request has come
     return (() if name is None else (name,)), acks == 0

@@ -31,7 +31,7 @@ class FrameSplitter:
     """Splits the bytes of one direction of a connection.
 
     Args:
-        wants: Is called at the begin of each message with its first bytes, at least HEAD_BYTES of them or the whole
+        wants: Is called at the start of each message with its first bytes, at least HEAD_BYTES of them or the whole
             message. Returns whether the message is to be collected.
         on_frame: Gets each collected message, with its size.
         pass_on: Gets all other bytes.
@@ -59,7 +59,7 @@ class FrameSplitter:
         self._full = False
         self._splitting = False
         self._passing = 0  # bytes of the current message that are still to be passed on
-        self._collected = bytearray()  # the begin of a message
+        self._collected = bytearray()  # the start of a message
         self._total = (
             0  # the size of the message that is collected; 0: it is not known yet whether to collect it
         )
@@ -155,7 +155,7 @@ class FrameSplitter:
         return len(view)
 
     def _collect(self, view: memoryview, at: int) -> int:
-        """Add bytes to the begin of a message. Return the position behind them."""
+        """Add bytes to the start of a message. Return the position behind them."""
         wanted = self._total or (HEAD_BYTES if len(self._collected) >= SIZE_BYTES else SIZE_BYTES)
         if not self._total and len(self._collected) >= SIZE_BYTES:
             wanted = min(wanted, _total_bytes(self._collected))

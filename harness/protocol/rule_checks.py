@@ -66,7 +66,7 @@ def unknown_name(text: str, beginning: str, known: Iterable[str]) -> UsageError:
     """Return the error for a name that does not exist. It suggests the nearest in any case, or some of the known names.
 
     Args:
-        beginning: The begin of the sentence: "there is no error".
+        beginning: The start of the sentence: "there is no error".
     """
     names = {name.lower(): name for name in known}
     near = get_close_matches(text.lower(), names, 1, 0.5)

@@ -41,7 +41,7 @@ _ONLY_FOR = {
     "client": (Action.HOLD, Action.DROP),
     "release": (Action.HOLD, Action.DUPLICATE, Action.SWAP),
 }
-"""By name, or by the part of it before the dot: the actions that regard it."""
+"""By name, or by the part of it before the dot: the actions that use it."""
 _OF_REQUESTS = frozenset({Action.DUPLICATE, Action.SWAP})
 _KEYS = frozenset(
     {
@@ -213,7 +213,7 @@ class _RuleMaker:
         return selected + [api for part in after for api in part.split("|")]
 
     def _require_fit(self, action: Action, message: MessageKind) -> None:
-        """Raise `UsageError` if the action needs a name that is missing, or would not regard one that is there."""
+        """Raise `UsageError` if the action needs a name that is missing, or would not use one that is there."""
         if message is MessageKind.RESPONSE and action in _OF_REQUESTS:
             raise UsageError(f"{action} is for requests; leave out message=response")
         needed = _NEEDED.get(action)

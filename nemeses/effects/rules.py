@@ -28,7 +28,7 @@ from nemeses.aiming.targets import choose
 from nemeses.effects.release_by_state import releasing_by_state
 
 LINKS = {"client": "client:w", "peer": "peer:"}
-"""By kind, the begin of the names of the links on which a rule acts. It never acts on the feeder and the readers."""
+"""By kind, the prefix of the names of the links on which a rule acts. It never acts on the feeder and the readers."""
 HOLD_S = 6.0
 """How long a rule is in force."""
 PROVES = (

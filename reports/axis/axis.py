@@ -143,7 +143,7 @@ def shown_span(
     findings: Sequence[ShownFinding] = (),
     phases: Sequence[RunPhase] = (),
 ) -> tuple[float, float]:
-    """Return the interval from the begin of the first transaction or fault to the end, in seconds since the run began.
+    """Return the interval from the start of the first transaction or fault to the end, in seconds since the run began.
 
     Before that, the run starts the cluster and the processes. A finding may last longer than the last transaction:
     nothing was committed any more.

@@ -53,7 +53,7 @@ class AxisBar:
 
 @dataclass(frozen=True)
 class Lane:
-    """A row of bars, in the order of their begin."""
+    """A row of bars, in the order of their start."""
 
     group: LaneGroup
     name: str
@@ -93,11 +93,11 @@ def bars(
     texts: Sequence[str | None] = (),
     most: int = MOST_BARS,
 ) -> list[AxisBar]:
-    """Return at most `most` bars, in the order of their begin. If there are more, short neighbours of one kind are
+    """Return at most `most` bars, in the order of their start. If there are more, short neighbours of one kind are
     merged.
 
     Args:
-        begin_ns: the begin of each bar, in nanoseconds since the start of the run
+        begin_ns: the start of each bar, in nanoseconds since the start of the run
         end_ns: its end; negative: it has none
         kinds: the names of the kinds
         codes: for each bar, the index of its kind

@@ -154,7 +154,7 @@ def _read(file: BinaryIO, source: str, name: str, wall_ms_at_zero: float) -> Ite
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield number and begin of each line, until `MOST_BYTES` are read."""
+    """Yield number and start of each line, until `MOST_BYTES` are read."""
     line_number = read = 0
     while read < MOST_BYTES and (line := file.readline(_LINE_BYTES)):
         line_number += 1

@@ -61,7 +61,7 @@ def subjects(examples: Iterable[Example]) -> Subjects:
 
 
 def spans(t: RunTables, examples: Sequence[Example]) -> list[Span | None]:
-    """Return when each example happened: from the begin of its first operation to the end of its last one.
+    """Return when each example happened: from the start of its first operation to the end of its last one.
 
     For an example without times of operations, this is the time of its records in the leaders' logs. A finding that is
     an interval, such as `stalled`, has its times itself. Raises `UnreadableInput`.

@@ -54,7 +54,7 @@ class Attempt:
 
 
 def attempts_of(evidence: FindingEvidence, example: Example) -> list[Attempt]:
-    """Return the attempts of an example, in the order of their begin; at most `MOST_ATTEMPTS`."""
+    """Return the attempts of an example, in the order of their start; at most `MOST_ATTEMPTS`."""
     found = _by_logs(evidence, example) if evidence.timeline.by_logs else _by_journals(evidence, example)
     ordered = sorted(found, key=lambda attempt: (attempt.begin_ns is None, attempt.begin_ns or 0))
     return ordered[:MOST_ATTEMPTS]

@@ -198,7 +198,7 @@ class _Maker:
 
     def _sent_ns(self, attempt: Attempt, position: Position) -> int | None:
         """Return the time stamp that the producer gave to a record. It may be that of an old input, or of a wrong
-        clock; the record is written after the begin of its transaction, and before the marker above it.
+        clock; the record is written after the start of its transaction, and before the marker above it.
         """
         batch = self._evidence.batch(position)
         at_ns = None if batch is None else self._t.at_ns(batch["max_timestamp_ms"])

@@ -182,7 +182,7 @@ class FindingEvidence:
         return users
 
     def transactions_of(self, transactional_id: str) -> list[dict[str, Any]]:
-        """Return the transactions of an id, in the order of their begin."""
+        """Return the transactions of an id, in the order of their start."""
         table = self.timeline.transactions
         own = table.filter(pc.fill_null(pc.equal(table["transactional_id"], transactional_id), False))
         return list(own.sort_by("begin_ns").to_pylist())

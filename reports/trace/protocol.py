@@ -21,7 +21,7 @@ def requests_of(
     Args:
         t: the run
         transactional_ids: whose requests
-        from_ns: the begin of the interval, since the start of the run
+        from_ns: the start of the interval, since the start of the run
         to_ns: the end of the interval
     """
     journal = t.protocol_of(transactional_ids)

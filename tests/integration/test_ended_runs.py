@@ -9,7 +9,7 @@ from tests.support.started_runs import has_commits, protocol_events, start_run
 OPTIONS = ("--nemesis", "none", "--time-limit", "60", "--seed", "3", "--name", "ended")
 
 
-def test_a_run_whose_protocol_proxy_is_killed_ends_with_its_last_words(tmp_path: Path) -> None:
+def test_a_run_whose_protocol_proxy_is_killed_ends_and_says_why(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with start_run(
         tmp_path / "log", *OPTIONS, "--store", str(store), "--rule", "api=EndTxn,action=hold,client=stall"

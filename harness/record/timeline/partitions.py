@@ -52,7 +52,7 @@ class PartitionLog:
 
     @property
     def still(self) -> tuple[Integers, Integers]:
-        """The times in which the LSO stood below the end: their begins and their ends. The last one may have no end:
+        """The times in which the LSO stood below the end: their starts and their ends. The last one may have no end:
         then it is the largest integer.
         """
         behind = self.lso < self.end

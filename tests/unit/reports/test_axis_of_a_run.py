@@ -179,7 +179,7 @@ def test_faults_that_overlap_are_in_different_lanes(folder: Path) -> None:
             )
         ],
     ]
-    assert (axis.from_s, axis.to_s) == (1.0, 21.0)  # from the begin of the transaction
+    assert (axis.from_s, axis.to_s) == (1.0, 21.0)  # from the start of the transaction
 
 
 def test_a_changed_request_lasts_until_it_was_answered_and_its_delivery_is_marked(folder: Path) -> None:

@@ -710,7 +710,7 @@ def test_what_happened_is_told_without_the_requests_if_their_times_are_not_known
 
 
 def test_the_marker_of_the_transaction_before_is_not_that_of_an_aborted_one(tmp_path: Path) -> None:
-    """The transaction before is ended after the begin of the next one, whose abort is prepared at 40 ms."""
+    """The transaction before is ended after the start of the next one, whose abort is prepared at 40 ms."""
     history = History()
     history.feed(2)
     history.log_state(1, "PrepareCommit", ["x"])
