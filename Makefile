@@ -6,6 +6,8 @@ BIN := .venv/bin
 READY := .venv/ready
 READY_DEV := .venv/ready-dev
 CODE := fencepost harness workloads nemeses checkers reports benchmarks tests tools setup.py
+# pytest, with the name and the budget of a group of tests in seconds of processor time.
+PYTEST := $(BIN)/python -P tools/processor_budget.py
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
 
 .PHONY: setup setup-dev demo quick test golden golden-update check chaos mutants coverage lint actionlint docs docs-site bench bench-many clean
@@ -42,12 +44,12 @@ demo: setup
 
 # Lint, and the unit tests that need no Spark.
 quick: lint
-	@$(BIN)/python -P -m pytest -q -n 2 --dist loadfile -m "not spark" tests/unit
+	@$(PYTEST) quick 500 -q -n 2 --dist loadfile -m "not spark" tests/unit
 
 # The unit tests that need no Spark; then, in two processes, tests that start clusters, and tests that share a Spark or a browser.
 test: setup-dev
-	@$(BIN)/python -P -m pytest -q -n 2 --dist loadfile -m light tests/unit
-	@$(BIN)/python -P -m pytest --durations=25 -n 2 --dist loadgroup -m "not light"
+	@$(PYTEST) light 500 -q -n 2 --dist loadfile -m light tests/unit
+	@$(PYTEST) others 2500 -q -n 2 --dist loadgroup -m "not light"
 
 # The texts that are made of the stored runs of tests/golden, against those that are expected. With golden-update, what is
 # made now is expected from now on: read the difference with git, and say in the commit why it is right.
