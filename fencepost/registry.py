@@ -59,7 +59,7 @@ def kafka_versions() -> tuple[str, ...]:
 
 def known_names() -> KnownNames:
     """All names that the values of options may contain."""
-    from fencepost.aims import require_known_name
+    from fencepost.nemesis_option import require_known_name
     from harness.cluster.kinds.registry import require_options
     from harness.protocol.rule_options import rules_of
 

@@ -11,7 +11,7 @@ from benchmarks.exactly_once.figures import Measurement
 from benchmarks.exactly_once.inputs import PARTITIONS, EvenFeed, commit_end_offsets, fill_topic
 from benchmarks.exactly_once.outputs import read_latencies
 from benchmarks.exactly_once.plan import BenchPoint, BenchRequest, MeasurementKind, describe
-from benchmarks.exactly_once.shifts import STAGE, BenchShift, BenchSpec
+from benchmarks.exactly_once.worker_process import STAGE, BenchShift, BenchSpec
 from harness.cluster import Cluster
 from harness.common.errors import EnvironmentFailure
 from harness.common.waiting import wait_while_progressing

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks.exactly_once.outputs import OutputReader
-from benchmarks.exactly_once.shifts import BenchSpec, Shifts
+from benchmarks.exactly_once.worker_process import BenchSpec, Shifts
 from fencepost.runs.process import client_of
 from harness.processes.encoding import decode
 from harness.processes.specs import ObserverSpec, ProcessSpec

@@ -42,8 +42,8 @@ Reference: Adya 1999, G0, G1c, G-single, G2; Kingsbury and Alvaro, Elle, VLDB 20
 
 from pyspark.sql import DataFrame
 
+from checkers.external.example_line import line
 from checkers.external.graph.names import BAD, GRAPHS, PROCESS, REALTIME, RW, WR, WW, CycleKind
-from checkers.external.lines import line
 from checkers.external.tables import ExternalTables
 from checkers.findings.wording import AnomalyWording
 from harness.results.example import Example

@@ -14,8 +14,8 @@ Reference: Jepsen's Kafka checker, `int-send-skip`.
 
 from pyspark.sql import DataFrame
 
+from checkers.external.example_line import line
 from checkers.external.jumps import SKIPS
-from checkers.external.lines import line
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import jump_findings
 from checkers.findings.wording import AnomalyWording

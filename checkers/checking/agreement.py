@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.checking.evidence import EvidenceCounts, Fact, MissingEvidence
+from checkers.checking.run_facts import EvidenceCounts, Fact, MissingEvidence
 from checkers.spark.checkpoint import local_rows
 from checkers.stored.producers import COMPLETE, PREPARED
 from checkers.stored.sources import Sources, read_columns

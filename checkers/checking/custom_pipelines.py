@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from checkers.checking.evidence import EvidenceCounts, MissingEvidence
+from checkers.checking.run_facts import EvidenceCounts, MissingEvidence
 from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun
 from harness.results.reasons import Reason, ReasonCode

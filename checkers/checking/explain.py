@@ -21,7 +21,7 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from checkers.checking.evidence import Fact
+from checkers.checking.run_facts import Fact
 from checkers.findings.build import lookup
 from checkers.findings.form import Findings
 from checkers.stored.sources import Sources

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from checkers.checking.run_checks import CollectedFindings, collect
 from checkers.checking.stored_runs import indeterminate_operations, with_cause, with_wording
+from checkers.external.example_line import line
 from checkers.external.graph.names import GRAPHS, WORDS, WR
-from checkers.external.lines import line
 from checkers.external.operations import Numbers, count_operations, kinds_passed_over, lookup
 from checkers.external.records import records_of
 from checkers.external.table import HistoryTable

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from checkers.checking.agreement import conditions_of, recorded_contradictions
-from checkers.checking.evidence import Fact
+from checkers.checking.run_facts import Fact
 from checkers.spark.checkpoint import local_rows
 from checkers.spark.joins import broadcast
 from checkers.stored.attempts import CUT_OFF, JOURNAL_OF, OPERATION_OF

@@ -7,7 +7,7 @@ that it never happened. If a replica is stored only in part, replicas cannot be 
 from collections import defaultdict
 from collections.abc import Mapping
 
-from checkers.checking.evidence import EvidenceCounts, MissingEvidence
+from checkers.checking.run_facts import EvidenceCounts, MissingEvidence
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun

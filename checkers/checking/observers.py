@@ -6,7 +6,7 @@ partition: where it began, where it stopped, and how many records it received.
 
 from collections import defaultdict
 
-from checkers.checking.evidence import EvidenceCounts, MissingEvidence
+from checkers.checking.run_facts import EvidenceCounts, MissingEvidence
 from checkers.stored.sources import StoredRun
 from checkers.stored.tally import Row
 from harness.model.vocabulary import Role

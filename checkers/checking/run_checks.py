@@ -18,16 +18,16 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from checkers.checker import Checker
-from checkers.checking.evidence import Fact
 from checkers.checking.explain import explain
 from checkers.checking.facts import gather_facts
 from checkers.checking.prefilter import Selection, count_and_select
+from checkers.checking.run_facts import Fact
 from checkers.external.tables import ExternalTables
 from checkers.findings.form import FINDING, Findings
 from checkers.findings.rules import Rule, apply_rules
 from checkers.spark.checkpoint import checkpoint
+from checkers.spark.driver import last_cause
 from checkers.spark.errors import SPARK_ERRORS, has_ended
-from checkers.spark.jvm import last_cause
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
 from harness.results.example import Example

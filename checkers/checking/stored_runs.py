@@ -9,16 +9,16 @@ from checkers.checker import EXTERNAL_HISTORIES, Checker
 from checkers.checking.bisect import BatchResults, check_in_parts
 from checkers.checking.completeness import find_missing_evidence, missing_needs
 from checkers.checking.custom_pipelines import parts_not_checked
-from checkers.checking.evidence import EvidenceCounts, MissingEvidence
 from checkers.checking.facts import ENDS
 from checkers.checking.observers import check_observers
 from checkers.checking.run_checks import CheckOutput, Phase, no_progress, run_checkers
+from checkers.checking.run_facts import EvidenceCounts, MissingEvidence
 from checkers.findings.form import PERMITTED_SUFFIX, Findings
 from checkers.needs import PREMISES
 from checkers.registry import CHECKERS, INDETERMINATE, STORE_CHECKERS, checker_of
 from checkers.spark.checkpoint import freeing_checkpoints
 from checkers.spark.errors import translate_spark_errors
-from checkers.spark.partitions import partitions_for_rows
+from checkers.spark.shuffle_partitions import partitions_for_rows
 from checkers.stored.correlation import join_by_correlation_key
 from checkers.stored.hide_journals import hide_journals
 from checkers.stored.sources import INLINE_ROWS, StoredRun, count_rows, read_sources

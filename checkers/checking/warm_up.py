@@ -3,8 +3,8 @@
     python -m checkers.checking.warm_up FLAG JAVA_HOME
 
 starts the driver's JVM with one more flag, checks the run, and ends the JVM in order. This is how
-`checkers.spark.jvm.archive_command` makes the JVM write its archive. The function `warm_up` does the same in a session
-that exists already.
+`checkers.spark.driver.archive_command` makes the JVM write its archive. The function `warm_up` does the same in a
+session that exists already.
 
 The run is `warm_up_run`: 14 s of the workload `shop`, with one worker killed. If the form of the tables changes, record
 it again.
@@ -17,8 +17,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from checkers.checking.stored_runs import check_runs
-from checkers.spark.partitions import several_partitions
 from checkers.spark.session import SparkSettings, session
+from checkers.spark.shuffle_partitions import several_partitions
 from checkers.stored.sources import StoredRun
 
 RUN = StoredRun(

@@ -11,8 +11,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from checkers.external.consistency import find_contradictions
 from checkers.external.read_files import Histories, HistoryFile, UnreadableHistory
 from checkers.external.table import FileTable, HistoryTable, SparkTable, scan
+from checkers.spark.driver import first_line, last_cause
 from checkers.spark.errors import SPARK_ERRORS
-from checkers.spark.jvm import first_line, last_cause
 from checkers.stored.sources import escape_glob
 from harness.history_files.schema import TABLES
 from harness.history_files.url import Url

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from checkers.spark.jvm import first_line
+from checkers.spark.driver import first_line
 from checkers.stored.sources import escape_glob
 from harness.common.errors import UnreadableInput
 from harness.history_files.url import Url

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.recovery.liveness import Group, RunProgress
-from harness.record.timeline.partitions import first_waiting, sorted_times
+from harness.record.timeline.partition_offsets import first_waiting, sorted_times
 from harness.results.verdict import FaultReport
 
 

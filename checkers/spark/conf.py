@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from checkers.spark.jvm import SMALL_HEAP, SMALL_PAGE, SparkSettings
-from checkers.spark.partitions import BY_ROWS, PARTITIONS
+from checkers.spark.driver import SMALL_HEAP, SMALL_PAGE, SparkSettings
+from checkers.spark.shuffle_partitions import BY_ROWS, PARTITIONS
 
 
 def spark_conf(settings: SparkSettings, folder: Path, own_address: str | None = None) -> dict[str, str]:

@@ -8,7 +8,7 @@ from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untype
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
-from checkers.spark.jvm import last_cause
+from checkers.spark.driver import last_cause
 from harness.common.errors import AnalysisFailed, EnvironmentFailure, UnreadableInput
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)

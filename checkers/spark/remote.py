@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkers.spark.jvm import last_cause
+from checkers.spark.driver import last_cause
 from harness.common.errors import EnvironmentFailure, StartFailed, WaitTimeout
 from harness.common.waiting import wait_for
 

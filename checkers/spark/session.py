@@ -25,7 +25,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from checkers.spark.conf import spark_conf
-from checkers.spark.jvm import (
+from checkers.spark.driver import (
     ARCHIVE_TIMEOUT_S,
     STOP_TIMEOUT_S,
     SparkSettings,

@@ -245,7 +245,7 @@ def make_inputs(
 
     Columns:
         run, tp, offset, in_topic
-        each, owing, unasked, allows_duplicates: see `checkers.stored.partitions.TPS`
+        each, owing, unasked, allows_duplicates: see `checkers.stored.partition_tables.TPS`
         visible, fate: of the record that is the input
         judgeable: if the input is absent, that proves something, because the stored log or the final read covers its
             position, or because the run has no such partition

@@ -35,7 +35,7 @@ def make_log_entries(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFram
     Columns:
         run, tp, offset
         topic, internal, is_input, logged, high_watermark, rc_end, within_transactions: of the partition, see
-            `checkers.stored.partitions.TPS`
+            `checkers.stored.partition_tables.TPS`
         log_twice, record_twice, commit_twice: a recorded table has two rows of this position
         held: the leader's log has a record at this offset
         producer_id, epoch, fate, marker_offset, marker_ms, abandoned: of its batch, see

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 
 from checkers.spark.joins import broadcast, group
-from checkers.stored.partitions import effective
+from checkers.stored.partition_tables import effective
 from checkers.stored.sources import Sources
 from harness.model.vocabulary import Fate, Outcome
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from checkers.spark.checkpoint import local_rows, local_table
-from checkers.stored.partitions import (
+from checkers.stored.partition_tables import (
     ORDERS,
     TOPICS,
     TPS,

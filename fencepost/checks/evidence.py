@@ -20,7 +20,7 @@ from harness.model.vocabulary import Premise
 from harness.record.client_history import file_crc
 from harness.record.columns import null
 from harness.record.parquet_reader import iterate_parquet, read_parquet
-from harness.record.partitions import PartitionIds
+from harness.record.partition_numbers import PartitionIds
 from harness.record.protocol_journal import JOURNAL, read_journal
 from harness.record.run_tables import PLAN
 from harness.record.schema import HISTORY, LOG, find_mismatch

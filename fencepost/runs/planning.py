@@ -14,7 +14,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from fencepost import registry
-from fencepost.aims import aim, weights_of
+from fencepost.nemesis_option import aim, weights_of
+from fencepost.runs.apply_options import apply_options, draw_churn, txn_timeout_ms
 from fencepost.runs.programs import programs_of
 from fencepost.runs.protocol_rules import (
     decoded_links,
@@ -23,7 +24,6 @@ from fencepost.runs.protocol_rules import (
     require_sent,
     require_time_to_give_up,
 )
-from fencepost.runs.shapes import apply_options, draw_churn, txn_timeout_ms
 from fencepost.runs.written_schedule import written_faults
 from harness.clients.interface import SESSION_TIMEOUT_MS
 from harness.cluster import Ability

@@ -43,7 +43,7 @@ def prepare_cluster(
     from harness.environment.client_parts import fetch_client
     from harness.environment.container_image import PACKET_FILTER
     from harness.environment.java import find_java, require_in_process
-    from harness.environment.jvm import broker_command
+    from harness.environment.java_commands import broker_command
     from harness.environment.prepare import prepare, prepare_upgrades
 
     if "postgres" in stores:

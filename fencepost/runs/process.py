@@ -35,7 +35,7 @@ from harness.processes.specs import (
 )
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal, NoJournal
-from harness.record.partitions import PartitionIds
+from harness.record.partition_numbers import PartitionIds
 from harness.record.parts import PartWriter, parts_folder, remove_parts
 from harness.roles.call_watch import CallWatch
 from harness.roles.control import Control

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fencepost.runs.shapes import empty_share, txn_timeout_ms
+from fencepost.runs.apply_options import empty_share, txn_timeout_ms
 from harness.cluster.kinds.registry import clients_are_proxied
 from harness.databases.registry import DATABASES
 from harness.model.pipeline import PipelineSpec
@@ -138,7 +138,7 @@ def jvm_spec(client: str, folder: Path, prepared: "PreparedEnvironment | None") 
     if client != "java" or prepared is None:
         return None
     from harness.environment.java import jvm_library
-    from harness.environment.jvm import jvm_flags
+    from harness.environment.java_commands import jvm_flags
 
     return JvmSpec(
         jvm_library(prepared.java),

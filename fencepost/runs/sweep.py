@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fencepost import registry
-from fencepost.aims import aim
 from fencepost.api import FencepostFailed, Result, run
+from fencepost.nemesis_option import aim
 from fencepost.runs.planning import draw_schedule, pipeline_spec
 from harness.common.errors import ExitStatus
 from harness.common.names import check_name

@@ -5,11 +5,11 @@ from typing import Any
 
 import jpype
 
+from harness.clients.in_process_jvm import duration, java_list
 from harness.clients.interface import ClientError, ConsumerSettings, OnError, PartitionOffset
 from harness.clients.java_consumer import CLOSE_TIMEOUT_S, consumer_without_group
 from harness.clients.java_errors import translate_errors
 from harness.clients.java_records import JavaRecord, partition
-from harness.clients.jvm import duration, java_list
 from harness.clients.records import ClientRecord
 from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Isolation

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from harness.clients.client_properties import jvm_properties
+from harness.clients.in_process_jvm import java_class, start
 from harness.clients.interface import (
     AssignmentListener,
     ConsumerSettings,
@@ -17,7 +18,6 @@ from harness.clients.java_assigned import JavaAssignedConsumer, high_watermarks
 from harness.clients.java_consumer import JavaConsumer, last_stable_offset, read_partition
 from harness.clients.java_errors import classify, translate_errors
 from harness.clients.java_producer import JavaProducer, JavaTransactions
-from harness.clients.jvm import java_class, start
 from harness.clients.records import ClientRecord
 from harness.model.vocabulary import Isolation
 from harness.processes.specs import JvmSpec

@@ -8,6 +8,7 @@ from typing import Any
 import jpype
 
 from harness.clients.client_properties import java_properties
+from harness.clients.in_process_jvm import BYTE_ARRAY, COMMON, duration, java_class, java_list, java_map
 from harness.clients.interface import (
     AUTO_COMMIT_MS,
     HEARTBEAT_MS,
@@ -22,7 +23,6 @@ from harness.clients.interface import (
 )
 from harness.clients.java_errors import translate_errors
 from harness.clients.java_records import JavaRecord, offsets_of, partition, topic_partitions
-from harness.clients.jvm import BYTE_ARRAY, COMMON, duration, java_class, java_list, java_map
 from harness.clients.records import ClientRecord
 from harness.model.vocabulary import Isolation
 

@@ -12,8 +12,8 @@ from typing import Any
 import jpype
 
 from harness.clients.error_table import JAVA_ROWS
+from harness.clients.in_process_jvm import java_class, text
 from harness.clients.interface import ClientError, ErrorMeaning
-from harness.clients.jvm import java_class, text
 
 
 def classify(error: BaseException) -> ClientError | None:

@@ -8,10 +8,10 @@ from typing import Any
 import jpype
 
 from harness.clients.client_properties import java_properties
+from harness.clients.in_process_jvm import BYTE_ARRAY, COMMON, duration, java_class, java_list, java_map
 from harness.clients.interface import PLAIN_TIMEOUT_MS, OnDelivery, PartitionOffset
 from harness.clients.java_errors import classify, translate_errors
 from harness.clients.java_records import byte_array, offsets_of
-from harness.clients.jvm import BYTE_ARRAY, COMMON, duration, java_class, java_list, java_map
 from harness.record.naming import Headers
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import jpype
 
+from harness.clients.in_process_jvm import java_class, text
 from harness.clients.interface import PartitionOffset
-from harness.clients.jvm import java_class, text
 from harness.record.naming import Headers
 
 

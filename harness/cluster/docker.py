@@ -29,7 +29,7 @@ from harness.environment import PreparedEnvironment
 from harness.environment.archive import flags_for
 from harness.environment.container_image import ContainerImage
 from harness.environment.java import Java
-from harness.environment.jvm import LOGGING, LOGGING_FOLDER, broker_command
+from harness.environment.java_commands import LOGGING, LOGGING_FOLDER, broker_command
 from harness.environment.kafka import KafkaDistribution
 from harness.environment.rootfs import ARCHIVE, JARS, JAVA_HOME
 from harness.network.proxied import ProxiedNetwork

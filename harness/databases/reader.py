@@ -14,7 +14,7 @@ from harness.record.events import EndsRead, Polled, ReadEnd
 from harness.record.expected_rows import expected_output_row, numbered
 from harness.record.journal import Journal
 from harness.record.naming import digest, key_name, output_headers, parse_sources, partition_key
-from harness.record.partitions import PartitionIds
+from harness.record.partition_numbers import PartitionIds
 from harness.record.parts import PartWriter
 from harness.roles.control import Control
 

@@ -14,7 +14,7 @@ from harness.common.waiting import wait_for
 from harness.environment.builder import Builder
 from harness.environment.cache import provide
 from harness.environment.java import Java
-from harness.environment.jvm import STORAGE_TOOL, broker_command, jvm_flags
+from harness.environment.java_commands import STORAGE_TOOL, broker_command, jvm_flags
 from harness.environment.kafka import KafkaDistribution
 from harness.environment.ports import PortBlock
 

@@ -17,7 +17,7 @@ from typing import IO
 import pyarrow as pa
 
 from harness.common.errors import UnreadableInput
-from harness.history_files.lines import parse
+from harness.history_files.convert_lines import parse
 from harness.history_files.pairs import OTHER_SENDS, invocations_with_sends, without_repeated_sends
 from harness.history_files.schema import EVENTS
 

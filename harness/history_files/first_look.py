@@ -7,8 +7,8 @@ from pathlib import Path
 
 from harness.common.errors import UnreadableInput
 from harness.history_files.blocks import BYTE_ORDER_MARK, Block, blocks_of
+from harness.history_files.convert_lines import parse
 from harness.history_files.event import ONE_EVENT
-from harness.history_files.lines import parse
 
 LOOK_BYTES = 64 << 10
 """The size of the text to read, after decompression."""

@@ -33,7 +33,7 @@ from harness.record.events import (
 from harness.record.journal_lines import JournalContents, JournalLine, OpenOperation, read_events
 from harness.record.naming import operation_name, split_partition
 from harness.record.parquet_writer import ParquetWriter, open_parquet
-from harness.record.partitions import PartitionIds
+from harness.record.partition_numbers import PartitionIds
 from harness.record.parts import DamagedPart, parts_folder, read_part
 from harness.record.schema import HISTORY
 

@@ -33,7 +33,7 @@ from harness.record.naming import (
     parse_sources,
     partition_key,
 )
-from harness.record.partitions import PartitionIds
+from harness.record.partition_numbers import PartitionIds
 from harness.record.parts import PartWriter
 from harness.roles.control import Control
 from harness.roles.log_start_offsets import log_start_offsets

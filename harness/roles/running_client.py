@@ -41,7 +41,7 @@ def running_librdkafka() -> RunningClient:
 
 def running_java() -> RunningClient:
     """Return the version of kafka-clients in the JVM of this process. The JVM must have been started."""
-    from harness.clients.jvm import java_class, text
+    from harness.clients.in_process_jvm import java_class, text
 
     # Kafka's class that reads this file has another package from 4.4 on.
     properties = java_class("java.util.Properties")()

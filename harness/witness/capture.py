@@ -16,7 +16,7 @@ from pathlib import Path
 from harness.model.pipeline import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from harness.model.promises import SEGMENTS
 from harness.record.parquet_writer import ParquetWriter, open_parquet
-from harness.record.partitions import PartitionIds
+from harness.record.partition_numbers import PartitionIds
 from harness.record.schema import LOG
 from harness.witness import LogBounds, offsets_log, transaction_log
 from harness.witness.fields import UndecodableField

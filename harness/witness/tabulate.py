@@ -16,7 +16,7 @@ from harness.model.promises import FETCH, HISTORY_FILE, INTERNAL_TOPICS, Promise
 from harness.record.client_history import write_client_history
 from harness.record.events import Completed, NotAnEvent, parse
 from harness.record.naming import operation_name
-from harness.record.partitions import PartitionIds, write_partitions
+from harness.record.partition_numbers import PartitionIds, write_partitions
 from harness.record.tables import Tabulator
 from harness.results.reasons import Reason, ReasonCode
 from harness.witness import FETCHED_FOLDER

@@ -9,7 +9,7 @@ from harness.record.protocol_journal import JournaledRequest
 from harness.record.table_reader import Row
 from harness.results.example import Example, Operation, PassingCommit
 from harness.results.wording import integer, printable
-from reports.counterexample.evidence import OFFSETS, FindingEvidence, Position
+from reports.counterexample.finding_rows import OFFSETS, FindingEvidence, Position
 
 MOST_ATTEMPTS = 4
 TICK_NS = 2_000_000

@@ -15,7 +15,7 @@ from harness.results.example import Example
 from harness.results.verdict import FaultReport
 from harness.results.wording import join_words, printable, seconds
 from reports.counterexample.attempts import TICK_NS, Attempt, changed_requests, is_process
-from reports.counterexample.evidence import FindingEvidence
+from reports.counterexample.finding_rows import FindingEvidence
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from harness.results.verdict import FaultReport
 from harness.results.wording import error_code, printable
 from reports.counterexample.attempts import TICK_NS, Attempt, changed_requests, is_process
 from reports.counterexample.cause import FoundCause, faults_of_processes
-from reports.counterexample.evidence import OFFSETS, FindingEvidence, Position
+from reports.counterexample.finding_rows import OFFSETS, FindingEvidence, Position
 
 MOST_MESSAGES = 36
 MARGIN_NS = 1_000_000_000

@@ -11,7 +11,7 @@ from harness.results.verdict import AnomalyFindings, FaultReport
 from reports.counterexample.attempts import Attempt, attempts_of
 from reports.counterexample.cause import FoundCause, find_cause
 from reports.counterexample.diagram import Diagram, draw_diagram
-from reports.counterexample.evidence import FindingEvidence
+from reports.counterexample.finding_rows import FindingEvidence
 
 MOST_STORIES = 3
 MOST_EXAMPLES = 10

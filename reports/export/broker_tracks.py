@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from harness.model.vocabulary import WARM_UP
 from harness.record.table_reader import RunTables
 from harness.record.timeline.markers import deciding_markers
-from harness.record.timeline.partitions import (
+from harness.record.timeline.partition_offsets import (
     OFFSETS_TOPIC,
     SECOND_NS,
     group_positions,

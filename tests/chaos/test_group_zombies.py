@@ -25,7 +25,7 @@ from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
 from harness.environment.client_versions import CLIENTS
 from harness.environment.java import jvm_library
-from harness.environment.jvm import jvm_flags
+from harness.environment.java_commands import jvm_flags
 from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare

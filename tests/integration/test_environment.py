@@ -14,7 +14,7 @@ from harness.environment import PreparedEnvironment
 from harness.environment.archive import make_archive
 from harness.environment.builder import Builder
 from harness.environment.cache import cache_folder
-from harness.environment.jvm import BROKER, STORAGE_TOOL, broker_command
+from harness.environment.java_commands import BROKER, STORAGE_TOOL, broker_command
 from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare

@@ -9,7 +9,7 @@ from one_job import WantedRun, store_wanted
 from pyspark.sql import SparkSession
 
 from checkers.checking.stored_runs import check_runs
-from checkers.spark.partitions import BY_ROWS, PARTITIONS
+from checkers.spark.shuffle_partitions import BY_ROWS, PARTITIONS
 from checkers.stored.sources import read_sources
 from checkers.stored.tables import Tables, make_tables
 from harness.results.verdict import CheckResult

@@ -15,9 +15,9 @@ from checkers.spark.checkpoint import (
     local_table,
 )
 from checkers.spark.conf import spark_conf
+from checkers.spark.driver import SparkSettings
 from checkers.spark.joins import broadcast, group
-from checkers.spark.jvm import SparkSettings
-from checkers.spark.partitions import (
+from checkers.spark.shuffle_partitions import (
     BY_ROWS,
     PARTITIONS,
     coalesce_if_single,

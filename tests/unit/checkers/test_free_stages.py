@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from checkers.checking.completeness import find_missing_evidence, missing_needs
-from checkers.checking.evidence import EvidenceCounts
+from checkers.checking.run_facts import EvidenceCounts
 from checkers.registry import CHECKERS
 from checkers.stored.sources import StoredRun
 from harness.model.promises import Promises

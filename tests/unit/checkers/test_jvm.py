@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.spark.jvm import SparkSettings, find_java, java_command
+from checkers.spark.driver import SparkSettings, find_java, java_command
 from harness.common.errors import EnvironmentFailure
 
 

@@ -1,7 +1,7 @@
 """Reasons in `not_checked` if a cluster does not give the logs of its internal topics."""
 
 from checkers.checking.completeness import missing_needs
-from checkers.checking.evidence import EvidenceCounts
+from checkers.checking.run_facts import EvidenceCounts
 from harness.results.reasons import BY_ACLS
 
 REFUSED = dict.fromkeys(("__transaction_state", "__consumer_offsets"), BY_ACLS)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from checkers.checking.completeness import find_missing_evidence
-from checkers.checking.evidence import EvidenceCounts
+from checkers.checking.run_facts import EvidenceCounts
 from harness.model.promises import Promises
 
 PARTITION = {"tp": 0, "topic": "out", "partition": 0, "internal": False, "logged": True, "holes": 0, "is_input": True,

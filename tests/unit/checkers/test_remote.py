@@ -13,7 +13,7 @@ import pytest
 
 from checkers.spark import remote as cluster
 from checkers.spark.conf import spark_conf
-from checkers.spark.jvm import SparkSettings, driver_flags, last_cause
+from checkers.spark.driver import SparkSettings, driver_flags, last_cause
 from checkers.spark.remote import missing_modules, pack_code, prepare_workers, reach_master, require_full_jdk
 from fencepost.checks.spark import TASK_MODULES
 from harness.common.errors import EnvironmentFailure

@@ -6,14 +6,14 @@ from pyspark.sql import SparkSession
 from checkers.checking.stored_runs import check_runs
 from checkers.checking.warm_up import RUN, warm_up
 from checkers.registry import STORE_CHECKERS
-from checkers.spark.partitions import (
+from checkers.spark.session import _try_to_warm_up
+from checkers.spark.shuffle_partitions import (
     BY_ROWS,
     PARTITIONS,
     is_single_partition,
     partitions_for_rows,
     several_partitions,
 )
-from checkers.spark.session import _try_to_warm_up
 from checkers.stored.sources import read_sources
 from harness.common.errors import AnalysisFailed, EnvironmentFailure
 

@@ -17,7 +17,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 import jpype
-from harness.clients import java_errors, jvm
+from harness.clients import java_errors, in_process_jvm as jvm
 from harness.clients.error_table import JAVA_ROWS
 from harness.clients.interface import ErrorMeaning
 from harness.processes.specs import JvmSpec

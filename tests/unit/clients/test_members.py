@@ -7,7 +7,8 @@ from confluent_kafka import KafkaError
 
 from fencepost.runs.planning import session_timeout_ms
 from fencepost.runs.process import group_settings
-from harness.clients import java_consumer, jvm, librdkafka
+from harness.clients import in_process_jvm as jvm
+from harness.clients import java_consumer, librdkafka
 from harness.clients.interface import (
     DEFAULT_GROUP,
     SESSION_TIMEOUT_MS,

@@ -25,7 +25,7 @@ def test_the_version_comes_from_the_library() -> None:
 JAVA = """
 import sys
 from pathlib import Path
-from harness.clients import jvm
+from harness.clients import in_process_jvm as jvm
 from harness.processes.specs import JvmSpec
 from harness.roles.running_client import running_java
 jvm.start(JvmSpec(Path(sys.argv[1]), tuple(map(Path, sys.argv[3:])), Path(sys.argv[2])))

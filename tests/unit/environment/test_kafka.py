@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from harness.common.errors import FetchFailed, UsageError
-from harness.environment.jvm import LOGGING
+from harness.environment.java_commands import LOGGING
 from harness.environment.kafka import Jar, fetch, fetch_kafka, pinned_jars, versions
 from harness.environment.kafka_versions import DEFAULT_KAFKA, kafka_version
 

@@ -13,9 +13,9 @@ from fencepost import registry
 from fencepost.command_line import command_line
 from fencepost.commands.options import options_from
 from fencepost.runs import planning
+from fencepost.runs.apply_options import apply_options
 from fencepost.runs.planning import source_commit
 from fencepost.runs.protocol_rules import decoded_links
-from fencepost.runs.shapes import apply_options
 from harness.cluster.kinds.registry import CLUSTERS
 from harness.common.errors import UsageError
 from harness.environment.client_parts import ClientParts
@@ -24,7 +24,7 @@ from harness.model.pipeline import PipelineSpec
 from harness.model.promises import Promises
 from harness.processes.encoding import decode
 from harness.processes.specs import ClientSpec, RunSpec
-from harness.record.partitions import PartitionIds
+from harness.record.partition_numbers import PartitionIds
 from harness.runner.nemesis import PlannedFault, Target
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options

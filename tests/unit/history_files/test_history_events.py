@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.history_files.lines import parse
+from harness.history_files.convert_lines import parse
 from harness.history_files.names import name_of
 from harness.history_files.schema import EVENTS, NAMES_FROM
 

@@ -29,7 +29,7 @@ from harness.record.events import (
 )
 from harness.record.journal import Journal
 from harness.record.journal_lines import JournalContents, read_events
-from harness.record.partitions import PartitionIds
+from harness.record.partition_numbers import PartitionIds
 from harness.record.tables import Tabulator
 
 EVENTS: tuple[Event, ...] = (

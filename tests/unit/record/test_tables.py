@@ -12,7 +12,7 @@ from harness.model.vocabulary import Outcome
 from harness.record.columns import is_added
 from harness.record.events import Assigned, Completed, EndInvoked, EndsRead, Invoked, JournalBegan, Polled
 from harness.record.journal import Journal
-from harness.record.partitions import PartitionIds
+from harness.record.partition_numbers import PartitionIds
 from harness.record.schema import HISTORY, LOG, find_mismatch
 from harness.record.tables import Tabulator
 from harness.roles.observer import RecordCounts

@@ -11,7 +11,7 @@ import tomli_w
 
 from harness.record.log_schema import LOG
 from harness.record.table_reader import RunTables
-from reports.axis.partitions import greatest, partition_panes
+from reports.axis.partition_panes import greatest, partition_panes
 from tests.support.synthetic_store import write_table
 
 ZERO_MS = 1_795_255_200_000

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.record.timeline.partitions import (
+from harness.record.timeline.partition_offsets import (
     PartitionLog,
     Positions,
     first_waiting,

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from checkers.recovery.liveness import Group, RunProgress
 from checkers.recovery.stalls import Stall, stalls
-from harness.record.timeline.partitions import PartitionLog, Positions
+from harness.record.timeline.partition_offsets import PartitionLog, Positions
 from harness.results.verdict import FaultReport
 
 SECOND = 1_000_000_000

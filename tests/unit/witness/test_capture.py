@@ -20,7 +20,7 @@ from witness_logs import (
 
 from harness.common.errors import EnvironmentFailure
 from harness.record import parquet_writer
-from harness.record.partitions import PartitionIds
+from harness.record.partition_numbers import PartitionIds
 from harness.record.schema import LOG
 from harness.witness.capture import ReplicaSource, capture
 

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from harness.record.partitions import PartitionIds
+from harness.record.partition_numbers import PartitionIds
 from harness.record.schema import LOG
 from harness.witness.capture import ReplicaSource, capture
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from harness.record.table_reader import RunTables
-from harness.record.timeline.partitions import (
+from harness.record.timeline.partition_offsets import (
     NO_TIMES,
     OFFSETS_TOPIC,
     SECOND_NS,
