@@ -29,6 +29,7 @@ from harness.environment.builder import Builder
 from harness.environment.cache import cache_folder
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
+from harness.processes.program import PythonProgram
 from harness.processes.spawn import Supervisor
 from harness.processes.specs import (
     ClientSpec,
@@ -42,7 +43,6 @@ from harness.results.run_metadata import RunMetadata
 from harness.runner.processes import Processes, RunClock
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options
-from workloads.loop.program import PythonProgram
 from workloads.model.workload import Workload
 from workloads.registry import WORKLOADS
 

@@ -17,12 +17,11 @@ from harness.common.errors import EnvironmentFailure
 from harness.common.waiting import wait_while_progressing
 from harness.model.pipeline import StageSpec, TopicSpec
 from harness.processes.control_line import Command, Counts
-from harness.processes.program import Program
+from harness.processes.program import Program, PythonProgram
 from harness.processes.spawn import Supervisor
 from harness.processes.specs import ClientSpec, JvmSpec, ObserverSpec
 from harness.runner.processes import Processes, RunClock
 from harness.runner.run_process import RunProcess
-from workloads.loop.program import PythonProgram
 
 PROCESS = "benchmarks.exactly_once.process"
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ from harness.model.pipeline import CONSUMER_OFFSETS
 from harness.model.vocabulary import Fate, OffsetTracking
 from harness.record.table_reader import Row, RunTables
 from harness.results.lag import EntryCounts, Lag, PartitionLag
-from harness.results.stage_progress import StageProgress
+from harness.results.run_metadata import StageProgress
 from harness.results.wording import number, plural, printable
 
 NO_LOGS = "the run has no tables of the broker logs, which show offset commits and markers"

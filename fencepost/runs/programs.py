@@ -10,7 +10,7 @@ from fencepost.runs.apply_options import empty_share, txn_timeout_ms
 from harness.cluster.kinds.registry import clients_are_proxied
 from harness.databases.registry import DATABASES
 from harness.model.pipeline import PipelineSpec
-from harness.processes.program import Program, ProgressCommand
+from harness.processes.program import Program, ProgressCommand, PythonProgram
 from harness.processes.specs import (
     ClientSpec,
     ConnectionSpec,
@@ -26,7 +26,6 @@ from harness.settings.options import Options
 from workloads.custom.command import ExternalProgram
 from workloads.custom.pipeline import CustomPipeline
 from workloads.custom.tagged import placeholder_values
-from workloads.loop.program import PythonProgram
 from workloads.model.workload import Workload
 
 if TYPE_CHECKING:

@@ -10,12 +10,11 @@ from msgspec import Struct
 
 from harness.common.documents import encode, json_text, read_document
 from harness.common.errors import UnreadableInput
-from harness.results import Time
-from harness.results.membership_changes import MembershipChange
+from harness.results import Count, Time
 from harness.results.reasons import Reason
-from harness.results.stage_progress import StageProgress
-from harness.results.verdict import FaultReport
+from harness.results.verdict import FaultReport, MembershipChange
 
+PROGRESS_FORM = "lines TOPIC PARTITION OFFSET (the next offset to read), or one number of processed inputs"
 NEW_FIELDS = frozenset({"passed_over", "program_clients", "protocol_crc", "stage_progress"})
 """Fields that the runs of earlier versions do not have."""
 
@@ -34,6 +33,25 @@ class ProgramClient(Struct, frozen=True):
     transactional_ids: Sequence[str]
     without_generation: bool | None
     """Whether it sent offsets without the generation of its consumer. None: no request with offsets was seen."""
+
+
+class StageProgress(Struct, frozen=True):
+    """The progress of a stage without a consumer group, as its own command or query printed it."""
+
+    positions: tuple[tuple[str, Count, Count], ...] = ()  # topic, partition, the next offset to read
+    processed: Count | None = None  # the number of processed inputs; None: it printed positions
+    left: Count | None = None  # how many inputs were left at that time; None: not known
+    not_known: str = ""  # why the last call printed nothing usable; it names the command and its last output
+
+    @property
+    def by_partition(self) -> dict[tuple[str, int], int]:
+        """The next offset to read, by partition. A partition that is not in it is not begun."""
+        return {(topic, partition): offset for topic, partition, offset in self.positions}
+
+    @property
+    def total(self) -> int:
+        """A number that grows while the stage makes progress."""
+        return sum(offset for _, _, offset in self.positions) + (self.processed or 0)
 
 
 class RunMetadata(Struct, frozen=True):

@@ -16,9 +16,14 @@ import msgspec
 from harness.results.example import Example, Operation
 from harness.results.lag import EntryCounts, Lag, PartitionLag
 from harness.results.liveness import Liveness
-from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import Reason, ReasonCode
-from harness.results.verdict import AnomalyFindings, FaultReport, IndeterminateOperations, Verdict
+from harness.results.verdict import (
+    AnomalyFindings,
+    FaultReport,
+    IndeterminateOperations,
+    MembershipChange,
+    Verdict,
+)
 
 DOCUMENTS: Mapping[type[msgspec.Struct], str] = {
     Reason: "ReasonDocument",

@@ -19,7 +19,6 @@ from harness.results import Time
 from harness.results.example import Example, Operation
 from harness.results.lag import Lag
 from harness.results.liveness import Liveness
-from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import Reason
 
 SCHEMA_VERSION = 1
@@ -142,6 +141,29 @@ class FaultReport(Struct, frozen=True, omit_defaults=True):
     def rules(self) -> tuple[str, ...]:
         """Its rules, by their names in the journal of the protocol proxy."""
         return tuple(filter(None, self.details.get("rule", "").split(", ")))
+
+
+class MembershipChange(Struct, frozen=True):
+    """One change of a stage's workers, and the partitions that moved. Times are seconds since the run began."""
+
+    stage: Annotated[str, Meta(description="the stage whose workers changed")]
+    joined: Annotated[
+        str | None, Meta(description="the journal of the worker that joined; null: none joined")
+    ]
+    left: Annotated[str | None, Meta(description="the journal of the worker that left; null: none left")]
+    start_s: Annotated[Time, Meta(description="when the change began, in seconds since the run began")]
+    end_s: Annotated[Time, Meta(description="when it was done")]
+    to: Annotated[tuple[str, ...], Meta(description="the partitions that the new worker got")] = ()
+    away: Annotated[
+        tuple[str, ...],
+        Meta(description="the partitions that other workers got from the one that left"),
+    ] = ()
+    why: Annotated[str, Meta(description="why the change was not carried out completely; empty: it was")] = ""
+
+    @property
+    def partitions(self) -> Sequence[str]:
+        """All partitions that moved."""
+        return sorted({*self.to, *self.away})
 
 
 def checks_without_evidence(not_checked: Mapping[str, Reason]) -> dict[str, Reason]:

@@ -19,7 +19,7 @@ from harness.common.waiting import wait_for
 from harness.model.vocabulary import Outcome
 from harness.record.events import Assigned, Completed, Event, Invoked, JournalBegan, NotAnEvent, parse
 from harness.record.journal import Journal
-from harness.results.membership_changes import MembershipChange
+from harness.results.verdict import MembershipChange
 from harness.runner.processes import Processes
 from harness.runner.run_process import STOP_TIMEOUT_S, RunProcess
 

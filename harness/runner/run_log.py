@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 
 from harness.common.progress import Progress
 from harness.protocol.observed_clients import ObservedClients
-from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import Reason, ReasonCode
-from harness.results.run_metadata import ProgramClient, RunMetadata, RunPhase
-from harness.results.stage_progress import StageProgress
-from harness.results.verdict import FaultReport
+from harness.results.run_metadata import ProgramClient, RunMetadata, RunPhase, StageProgress
+from harness.results.verdict import FaultReport, MembershipChange
 from harness.runner.processes import RunClock
 
 

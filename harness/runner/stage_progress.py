@@ -8,7 +8,7 @@ from harness.common.errors import FencepostError, StartFailed, WaitTimeout
 from harness.model.pipeline import StageSpec, TopicPartition
 from harness.processes.program import ProgressCommand
 from harness.processes.spawn import Supervisor
-from harness.results.stage_progress import FORM, StageProgress
+from harness.results.run_metadata import PROGRESS_FORM, StageProgress
 from harness.results.wording import join_words, plural, printable
 
 MOST_BYTES = 1 << 20
@@ -89,7 +89,7 @@ def read_progress(text: str, stage: StageSpec, ends: Ends, words: str) -> StageP
     for line in lines:
         printed = f"{words} printed {printable(' '.join(line), SHOWN)!r}"
         if len(line) != 3 or not (_is_number(line[1]) and _is_number(line[2])):
-            raise ProgressNotKnown(f"{printed}, and its output must be {FORM}")
+            raise ProgressNotKnown(f"{printed}, and its output must be {PROGRESS_FORM}")
         partition, offset = (line[0], int(line[1])), int(line[2])
         if line[0] not in stage.reads:
             raise ProgressNotKnown(f"{printed}, and the stage reads {join_words(stage.reads)}")

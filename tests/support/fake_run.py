@@ -16,7 +16,7 @@ from harness.model.vocabulary import Role, WorkerStep
 from harness.processes.program import CommandLine, Program, ProgramRules
 from harness.processes.spawn import Supervisor
 from harness.processes.specs import ProcessSpec
-from harness.results.stage_progress import StageProgress
+from harness.results.run_metadata import StageProgress
 from harness.runner.nemesis import FaultContext
 from harness.runner.processes import Processes, RunClock
 from harness.runner.run_log import RunLog

@@ -14,10 +14,9 @@ from fencepost.checks.check_stored_runs import open_evidence
 from fencepost.checks.implausible import find_implausible
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec
 from harness.model.promises import SEGMENTS, Promises
-from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata, RunPhase
-from harness.results.verdict import FaultReport
+from harness.results.verdict import FaultReport, MembershipChange
 from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan
 from tests.support.histories import History

@@ -7,10 +7,10 @@ import pytest
 from harness.common.documents import decode, encode, json_text
 from harness.common.errors import ExitStatus, UnreadableInput
 from harness.results.lag import EntryCounts, Lag, PartitionLag
-from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.results.verdict import (
     FaultReport,
+    MembershipChange,
     Validity,
     Verdict,
     checks_without_evidence,

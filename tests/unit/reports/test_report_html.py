@@ -12,9 +12,8 @@ from checkers.needs import NEEDS
 from harness.record.protocol_journal import JOURNAL
 from harness.results.example import Operation
 from harness.results.lag import MOST_ROWS, EntryCounts, Lag, PartitionLag
-from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
-from harness.results.verdict import FaultReport, IndeterminateOperations, Validity, Verdict
+from harness.results.verdict import FaultReport, IndeterminateOperations, MembershipChange, Validity, Verdict
 from reports.html import page
 from reports.html.page import _moment, draw
 from reports.html.stories import ReportStory

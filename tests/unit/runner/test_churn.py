@@ -19,7 +19,7 @@ from harness.model.vocabulary import WorkerStep
 from harness.processes.control_line import Command
 from harness.record.events import Assigned, JournalBegan
 from harness.record.journal import Journal
-from harness.results.membership_changes import MembershipChange
+from harness.results.verdict import MembershipChange
 from harness.runner import churn
 from harness.runner.churn import (
     MAX_EXTRA_WORKERS,

@@ -13,7 +13,7 @@ from harness.common.errors import WaitTimeout
 from harness.model.pipeline import StageSpec, TopicPartition
 from harness.processes.program import CommandLine, ProgressCommand
 from harness.processes.spawn import Supervisor
-from harness.results.stage_progress import StageProgress
+from harness.results.run_metadata import StageProgress
 from harness.runner import end_markers as ends_module
 from harness.runner.end_markers import OffsetEndMarkers
 from harness.runner.final_state import quiesce
