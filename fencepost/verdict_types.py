@@ -33,15 +33,7 @@ class AnomalyDocument(TypedDict):
 
 class LivenessDocument(TypedDict):
     """The progress of a pipeline in the window of one fault. Durations are seconds. None: it did not happen, or the
-    evidence does not show it.
-
-    The window begins when the fault is injected. It ends when the next fault is injected, but not before this fault
-    was healed. At the latest it ends with the load, when no more inputs arrive. If the fault was healed later than
-    that, it ends with the last commit.
-
-    A value is back in its band if it is within 25 % of its median in the ten seconds before the fault, or better, for
-    two seconds.
-    """
+    evidence does not show it."""
 
     first_commit_s: float | None
     first_commit_after_heal_s: float | None
@@ -62,10 +54,7 @@ class LivenessDocument(TypedDict):
 
 
 class FaultDocument(TypedDict):
-    """The effect of one planned fault. Times are seconds since the run began.
-
-    The fault starts when it is injected, not when it begins to wait for its target.
-    """
+    """The effect of one planned fault. Times are seconds since the run began."""
 
     fault: str
     target: str
@@ -119,11 +108,7 @@ class PartitionLagDocument(TypedDict):
 
 
 class LagDocument(TypedDict):
-    """The lag of the groups of a run: one row for each group and each partition that its stage reads.
-
-    A stage that does not commit for a group has one row for each topic that it reads. If its [stage.progress] printed
-    positions, it has one row for each partition, and if it printed a number, one row for all its topics.
-    """
+    """The lag of the groups of a run: one row for each group and each partition that its stage reads."""
 
     summary: str
     entries: EntryCountsDocument

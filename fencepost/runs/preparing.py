@@ -89,7 +89,7 @@ def archives_beside(prepared: "PreparedEnvironment", say: Callable[[str], None])
     from harness.environment import archive
     from harness.environment.builder import Builder
 
-    if prepared.first:
+    if prepared.kafka_is_new:
         yield
         return
     kafka_versions = [prepared.kafka, *(kafka.distribution for kafka in prepared.upgrades.values())]

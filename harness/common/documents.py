@@ -91,9 +91,9 @@ def encode(value: object) -> Any:
 
 def _in_words(message: str) -> str:
     """Say an error of msgspec with the path of the key as the documentation writes it: `faults[0].acted`."""
-    message, _, path = message.partition(" - at `$")
-    path = path.rstrip("`").removeprefix(".")
-    key = f"{path}: " if path else ""
+    match = re.fullmatch(r"(.*?)(?: - at (?:`key` in )?`\$\.?(.*)`)?", message, re.S)
+    assert match is not None, "every text matches"
+    message, key = match[1], f"{match[2]}: " if match[2] else ""
     if match := re.fullmatch(r"Object missing required field `(.*)`", message):
         return f"{key}{match[1]} is missing"
     if match := re.fullmatch(r"Object contains unknown field `(.*)`", message):

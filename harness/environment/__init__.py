@@ -38,4 +38,4 @@ class PreparedEnvironment:
     client: "ClientParts | None" = None  # None: `--client` names no version
     upgrades: Mapping[str, PreparedKafka] = field(default_factory=dict)  # by version
     preload: Path | None = None  # the preloaded library. None: no fault of the run needs it
-    first: bool = False  # Kafka was fetched just now
+    kafka_is_new: bool = False  # it was fetched just now, so this is the first run

@@ -54,7 +54,7 @@ def prepare(
     with ThreadPoolExecutor(1, thread_name_prefix="prepare") as pool, Builder() as builder:
         target = Platform(*platform_of(daemon)) if daemon else Platform.of_this_machine()
         proxies = pool.submit(_proxies, toxiproxy_choice, target, cache, say, builder)
-        first = not _is_cached(kafka_version, cache)
+        is_new = not _is_cached(kafka_version, cache)
         kafka = _kafka(kafka_version, java, cache, say, mirror)
         image = (
             container_image(daemon, image_choice, kafka.distribution, cache, say)
@@ -69,7 +69,7 @@ def prepare(
             cache,
             database,
             image,
-            first=first,
+            kafka_is_new=is_new,
         )
 
 

@@ -167,6 +167,8 @@ class Lag(Struct, frozen=True):
     ] = ()
 
     def __post_init__(self) -> None:
+        if self.entries.is_left and not self.rows:
+            raise ValueError("rows is empty, and entries says that something is left")
         summary = " ".join((*self._left(), *self._nothing(), *self._unknown()))
         force_setattr(self, "summary", summary)
 

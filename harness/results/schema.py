@@ -3,6 +3,7 @@
 python -m harness.results.schema docs fencepost/verdict_types.py
 """
 
+import inspect
 import json
 import re
 import sys
@@ -93,7 +94,8 @@ def _meaning(hint: object) -> str:
 
 
 def _typed_dict(struct: type[msgspec.Struct]) -> str:
-    lines = [f"class {DOCUMENTS[struct]}(TypedDict):", f'    """{struct.__doc__}"""', ""]
+    meaning = inspect.getdoc(struct).split("\n\n")[0].replace("\n", "\n    ")  # type: ignore[union-attr]
+    lines = [f"class {DOCUMENTS[struct]}(TypedDict):", f'    """{meaning}"""', ""]
     for key, hint, _, required in _keys(struct):
         kind = _python(hint)
         # A key that may be left out is left out instead of null.

@@ -110,7 +110,7 @@ class Cell(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         limit_s = self.options.get("time-limit", 0)
-        if not isinstance(limit_s, int | float) or limit_s < 0:
+        if isinstance(limit_s, bool) or not isinstance(limit_s, int | float) or limit_s < 0:
             raise ValueError(f"time-limit is a number of seconds, not {limit_s!r}")
 
 

@@ -50,7 +50,7 @@ def sleeping(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], bo
 
 
 def prepared(*, first: bool) -> Any:
-    return SimpleNamespace(java=None, kafka=None, cache=None, upgrades={}, first=first)
+    return SimpleNamespace(java=None, kafka=None, cache=None, upgrades={}, kafka_is_new=first)
 
 
 def test_an_interrupted_run_leaves_no_archive_being_made(sleeping: Callable[[], bool]) -> None:

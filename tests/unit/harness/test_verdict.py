@@ -103,3 +103,10 @@ def test_the_error_for_a_damaged_verdict_names_the_file(tmp_path: Path, text: st
     (tmp_path / "verdict.json").write_text(text)
     with pytest.raises(UnreadableInput, match=r"verdict\.json"):
         Verdict.load(tmp_path / "verdict.json")
+
+
+def test_a_lag_without_rows_that_says_something_is_left_is_refused() -> None:
+    body = encode(Verdict("h", "n", None, Validity.VALID.json, "s", left=Lag()))
+    body["left"]["entries"]["committed_records"] = 3
+    with pytest.raises(ValueError, match=r"^left: rows is empty, and entries says that something is left$"):
+        decode(body, Verdict)

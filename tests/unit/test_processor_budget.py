@@ -1,0 +1,25 @@
+"""A group of tests may not use more processor time than its budget."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOOL = Path(__file__).parents[2] / "tools" / "processor_budget.py"
+TEST = "def test_a_loop():\n    assert sum(range(1000)) == RESULT\n"
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "result", "status"), [(100, 499500, 0), (0.001, 499500, 1), (100, 0, 1), (0.001, 0, 1)]
+)
+def test_a_group_passes_if_its_tests_pass_within_the_budget(
+    budget_s: float, result: int, status: int, tmp_path: Path
+) -> None:
+    (tmp_path / "test_it.py").write_text(TEST.replace("RESULT", str(result)))
+    command = [sys.executable, "-P", TOOL, "it", str(budget_s), "-q", "-p", "no:fencepost", "test_it.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stdout
+    assert ("the 10 slowest tests:" in done.stdout) is (budget_s < 1), done.stdout
+    assert ("test_it::test_a_loop" in done.stdout) is (budget_s < 1)
+    assert (tmp_path / "build" / "durations" / "it.xml").exists()
