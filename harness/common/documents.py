@@ -11,11 +11,19 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    D = TypeVar("D", bound=DataclassInstance)
+else:
+    D = TypeVar("D")
 
 MOST_BYTES = 256 << 20
 """The largest document that is read. The largest `verdict.json` has some megabytes."""
@@ -66,6 +74,30 @@ def read_document(path: Path, kind: type[T], *, new: Collection[str] = ()) -> T:
     value = decode(body, kind)
     if missing := next(_missing(body, encode(value), new), ""):
         raise ValueError(f"{missing} is missing, and it is always written")
+    return value
+
+
+def decode_table(table: object, kind: type[D], *, new: Collection[str] = ()) -> D:
+    """Return the dataclass whose fields are in a table of TOML. Raises ValueError.
+
+    TOML has no null, so keys without a value are not there. All others must be, unless they are in `new`: files of
+    earlier versions do not have these. A key that is not known may be one of a later version, and is refused.
+    """
+    value = decode(table, kind)
+    written = without_none(asdict(value))  # `encode` leaves out defaults that `decode` did not set
+    if missing := next(_missing(table, written, new), ""):
+        raise ValueError(f"{missing} is missing, and it is always written")
+    if more := next(_missing(written, without_none(table), ()), ""):
+        raise ValueError(f"there is no key {more}")
+    return value
+
+
+def without_none(value: Any) -> Any:
+    """Return the value without None in it, and with lists instead of tuples."""
+    if isinstance(value, Mapping):
+        return {key: without_none(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list | tuple):
+        return [without_none(inner) for inner in value if inner is not None]
     return value
 
 

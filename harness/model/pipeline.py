@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
+from harness.common.documents import decode_table
 from harness.common.secrets import redacted_settings
-from harness.common.toml_tables import ADDED, read_table
 from harness.model.expectation import Expectation, Feed
 from harness.model.goals import Goal
 from harness.model.vocabulary import Guarantee, Isolation, OffsetTracking
@@ -24,6 +24,10 @@ WORKING_TIMEOUT_S = 20.0
 """How long a fault on an instance waits until its stage writes, if `StageSpec.works_within_s` is not set."""
 SERVICE, JOB = "service", "job"
 """The kinds of stages of a custom pipeline."""
+
+
+NEW_KEYS = frozenset({"progress", "metadata_max_age_s"})
+"""Keys of stages that runs of earlier versions do not have."""
 
 
 class RecordIdentity(StrEnum):
@@ -117,12 +121,12 @@ class StageSpec:
         15.0  # without group and journals: at the end it has finished after writing nothing for so long
     )
     # Its [stage.progress] prints which of its inputs are processed.
-    progress: bool = field(default=False, metadata=ADDED)
+    progress: bool = False
     # How long a fault on an instance waits until the stage writes again. The schedule reserves this time for each such
     # fault. None: `WORKING_TIMEOUT_S`, and the schedule reserves nothing.
     works_within_s: float | None = None
     # How long its clients may take to notice a new partition of a topic.
-    metadata_max_age_s: float = field(default=5.0, metadata=ADDED)
+    metadata_max_age_s: float = 5.0
     transforms: bool = True  # its outputs come from its inputs; False: it sends and polls independently
     kind: str | None = None  # JOB; None: its instances run until they are stopped
     every_s: float | None = (
@@ -187,12 +191,6 @@ class StageSpec:
             workers=(*self.workers, *more),
             transactional_ids={**ids, **new_ids},
         )
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> "StageSpec":
-        """Read a stage of `[workload]` in `run.toml`. Raises KeyError, TypeError."""
-        lists = ("reads", "writes", "steps", "workers", "zombie_steps")
-        return read_table(cls, table, **{name: tuple(table[name]) for name in lists})
 
 
 @dataclass(frozen=True)
@@ -301,29 +299,17 @@ class PipelineSpec:
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "PipelineSpec":
-        """Read what `as_table` returned. Raises KeyError, TypeError, ValueError."""
-        topics = tuple(
-            read_table(TopicSpec, topic, identity=RecordIdentity(topic["identity"]))
-            for topic in table["topic"]
-        )
-        _require_possible(topics)
-        return cls(
-            name=str(table["name"]),
-            topics=topics,
-            stages=tuple(StageSpec.from_table(stage) for stage in table["stages"]),
-            guarantee=Guarantee(table["guarantee"]),
-            goals=tuple(read_table(Goal, goal) for goal in table["goals"]),
-            allowed=tuple(table["allowed"]),
-            tables=tuple(read_table(TableSpec, row) for row in table["tables"]),
-        )
+        """Read what `as_table` returned. Raises ValueError."""
+        body = {key: value for key, value in table.items() if key != "topic"} | {"topics": table.get("topic")}
+        spec = decode_table(body, cls, new=NEW_KEYS)
+        _require_possible(spec.topics)
+        return spec
 
 
 def _require_possible(topics: Iterable[TopicSpec]) -> None:
     """Raise ValueError for numbers of partitions and replicas that no cluster has. Partitions are listed in memory."""
     partitions = 0
     for topic in topics:
-        if type(topic.partitions) is not int or type(topic.replication) is not int:
-            raise TypeError(f"the topic {topic.name!r} must have whole numbers of partitions and replicas")
         if topic.partitions < 1 or not 1 <= topic.replication <= MOST_REPLICATION:
             raise ValueError(
                 f"the topic {topic.name!r} has {topic.partitions:,} partitions and {topic.replication:,} replicas"

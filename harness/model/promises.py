@@ -4,11 +4,9 @@
 client or the cluster. The promises are in `run.toml`, under `[run.promises]`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from harness.common.toml_tables import read_table
 from harness.model.vocabulary import Isolation, Role
 
 SEGMENTS, FETCH, NO_WITNESS = "segments", "fetch", "none"
@@ -52,16 +50,6 @@ class Promises:
     free_stages: tuple[str, ...] = ()  # the stages whose inputs have no expected outputs
     history: bool = False  # the operations of the clients are in `HISTORY_FILE` as well
     one_clock: bool = True  # brokers and clients run on one machine
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> "Promises":
-        """Read `[run.promises]` of `run.toml`. Raises TypeError, KeyError."""
-        lists = ("journaled", "internal_logs", "broken_premises", "tables", "free_stages")
-        readers = (
-            read_table(ReaderPromise, reader, topics=tuple(reader["topics"])) for reader in table["readers"]
-        )
-        columns = {name: tuple(table[name]) for name in lists}
-        return read_table(cls, table, readers=tuple(readers), **columns)
 
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")

@@ -7,7 +7,7 @@ from typing import Any
 
 import tomli_w
 
-from harness.common.documents import read_toml
+from harness.common.documents import decode_table, read_toml, without_none
 from harness.common.errors import UnreadableInput, UsageError
 from harness.common.names import unknown
 from harness.model.pipeline import PipelineSpec
@@ -35,31 +35,29 @@ class StoredPlan:
         """The pipeline of the run. Raises `UnreadableInput`."""
         try:
             return PipelineSpec.from_table(self.workload)
-        except (KeyError, TypeError, ValueError) as error:
+        except ValueError as error:
             raise UnreadableInput(
-                f"run.toml does not describe the stages of the workload: {_in_words(error)}"
+                f"run.toml does not describe the stages of the workload: {error}"
             ) from error
 
     @property
     def promises(self) -> Promises:
         """The evidence that the run promised. Raises `UnreadableInput`."""
         try:
-            return Promises.from_table(self.run["promises"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise UnreadableInput(
-                f"run.toml does not say what the run promised: {_in_words(error)}"
-            ) from error
+            return decode_table(self.run.get("promises"), Promises)
+        except ValueError as error:
+            raise UnreadableInput(f"run.toml does not say what the run promised: {error}") from error
 
     def text(self) -> str:
         """Return the content of the file."""
         tables = {
             "options": to_toml(self.options),
-            "run": _without_none(self.run),
-            "workload": _without_none(self.workload),
+            "run": without_none(self.run),
+            "workload": without_none(self.workload),
         }
         text = tomli_w.dumps({name: table for name, table in tables.items() if table})
         for fault in self.schedule:  # without tables, so that each can have its own heading
-            text += "\n[[schedule]]\n" + tomli_w.dumps(_without_none(fault))
+            text += "\n[[schedule]]\n" + tomli_w.dumps(without_none(fault))
         return text
 
     def save(self, path: Path) -> None:
@@ -88,17 +86,3 @@ class StoredPlan:
             raise UnreadableInput(f"{path} cannot be read: {error.strerror or error}") from error
         except (ValueError, UsageError) as error:
             raise UnreadableInput(f"{path} cannot be read: {error}") from error
-
-
-def _in_words(error: Exception) -> str:
-    """Return the message of an error. That of a KeyError is only the key."""
-    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-
-
-def _without_none(value: Any) -> Any:
-    """Return the value without None in it, and with lists instead of tuples."""
-    if isinstance(value, Mapping):
-        return {key: _without_none(inner) for key, inner in value.items() if inner is not None}
-    if isinstance(value, list | tuple):
-        return [_without_none(inner) for inner in value if inner is not None]
-    return value

@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Literal, get_args
 
-from harness.model.pipeline import SERVICE
+from msgspec import Meta
+
+from harness.common.toml_tables import Text, TextOrEmpty, matches
 from harness.model.vocabulary import Guarantee
 from harness.processes.program import ProgramRules
 
@@ -23,21 +26,22 @@ class UserFunction:
         return f"{self.file.name}:{self.name}"
 
 
-PARTS = ("headers", "timestamp_ms", "partition")
+Part = Literal["headers", "timestamp_ms", "partition"]
+PARTS: tuple[Part, ...] = get_args(Part)
 """The parts of an output that are compared if `compare` names them."""
 IGNORED_HEADER = "header:"
 """The prefix of a header in `ignore`."""
-JAVA_PARTITIONER = "murmur2_random"
+JAVA_PARTITIONER: "Partitioner" = "murmur2_random"
 """The partitioner that chooses the same partition for a key as the Java client and Kafka Streams."""
-PARTITIONERS = (
-    JAVA_PARTITIONER,
+Partitioner = Literal[
+    "murmur2_random",
     "consistent_random",
     "murmur2",
     "consistent",
     "fnv1a_random",
     "fnv1a",
     "random",
-)
+]
 """The partitioners of librdkafka, by their names there. `_random`: a record without a key goes to any partition."""
 
 
@@ -53,10 +57,10 @@ class InputSource:
 
 @dataclass(frozen=True)
 class CustomTopic:
-    """Settings of a topic."""
+    """`[topics.NAME]`: settings of a topic."""
 
-    partitions: int | None = None  # None: the number in the options of the run
-    config: Mapping[str, str] = field(default_factory=dict)
+    partitions: Annotated[int, Meta(ge=1, le=64)] | None = None  # None: the number in the options of the run
+    config: Mapping[str, TextOrEmpty] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,14 +80,14 @@ class ExpectedOutputs:
 
 @dataclass(frozen=True)
 class ProgressSource:
-    """A command or a query that prints which inputs of a stage are processed: exactly one of both."""
+    """`[stage.progress]`: either a command or a query, which prints which inputs of a stage are processed."""
 
-    command: tuple[str, ...] = ()
-    sql: str | None = None
-    database: str | None = (
+    command: tuple[Text, ...] = ()
+    sql: Text | None = None
+    database: Text | None = (
         None  # for `sql`: the URL of a PostgreSQL database, or the file of a SQLite database
     )
-    within_s: float = 10.0  # how long each call may take
+    within_s: Annotated[float, Meta(ge=0.1, le=300)] = 10.0  # how long each call may take
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -93,34 +97,49 @@ class ProgressSource:
 
 @dataclass(frozen=True)
 class CustomStage:
-    """A program and its instances."""
+    """`[[stage]]`: a program and its instances."""
 
-    name: str
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-    command: tuple[str, ...]
-    instances: int = 3
-    group: str | None = None
-    transactional_id: str | None = (
-        None  # contains {instance}; None: it has none, or the file does not name it
-    )
+    name: Annotated[
+        str, matches(r"[A-Za-z0-9]+([_-][A-Za-z0-9]+)*", "letters, digits, '_' and '-'", example='"bill"')
+    ]
+    reads: Annotated[tuple[Text, ...], Meta(min_length=1, examples=['["purchases"]'])]
+    writes: Annotated[tuple[Text, ...], Meta(min_length=1, examples=['["invoices"]'])]
+    command: Annotated[
+        tuple[Text, ...], Meta(min_length=1, examples=['["./billing", "--brokers", "{bootstrap}"]'])
+    ]
+    instances: Annotated[int, Meta(ge=1, le=16)] = 3
+    group: Text | None = None
+    # It contains {instance}. None: the stage has none, or the file does not name it.
+    transactional_id: Text | None = None
     transactions: bool = True  # whether it uses transactions, if the pipeline promises exactly-once
-    transaction_timeout_s: float = 60.0
+    transaction_timeout_s: Annotated[float, Meta(ge=1, le=900)] = 60.0
     ordered: bool = False
-    idle_s: float = (
-        15.0  # at the end, a stage without a group is done when it has written nothing for this time
-    )
+    # At the end, a stage without a group is done when it has written nothing for this time.
+    idle_s: Annotated[float, Meta(ge=1, le=300)] = 15.0
     # How long a fault on an instance waits until the stage writes again; None: 20 s, and nothing is reserved for it
-    works_within_s: float | None = None
-    metadata_max_age_s: float = (
-        300.0  # the default of the setting metadata.max.age.ms, in Java and in librdkafka
-    )
-    env: Mapping[str, str] = field(default_factory=dict)
-    cwd: str | None = None
-    kind: str = SERVICE  # SERVICE or JOB
-    every_s: float | None = None  # of a job: from one start of an instance to the next; None: one start
-    rules: ProgramRules = field(default_factory=ProgramRules)
+    works_within_s: Annotated[float, Meta(ge=1, le=600)] | None = None
+    # The default of the setting metadata.max.age.ms, in Java and in librdkafka
+    metadata_max_age_s: Annotated[float, Meta(ge=1, le=3600)] = 300.0
+    env: Mapping[str, TextOrEmpty] = field(default_factory=dict)
+    cwd: Text | None = None
+    kind: Literal["service", "job"] = "service"
+    # Of a job: from one start of an instance to the next; None: one start
+    every_s: Annotated[float, Meta(ge=0.1, le=600)] | None = None
+    # How the program signals that it is ready; None: it is ready when its group has enough members.
+    ready: (
+        Annotated[str, matches(r"line:[^\0]*", '"line:PATTERN", and PATTERN matches a line of its output')]
+        | None
+    ) = None
+    ready_within_s: Annotated[float, Meta(ge=1, le=600)] = 60.0
+    stop: Text = "SIGTERM"  # the name of a signal
+    stop_within_s: Annotated[float, Meta(ge=1, le=300)] = 30.0
     progress: ProgressSource | None = None
+
+    @property
+    def rules(self) -> ProgramRules:
+        """How a run detects that the program is ready, and how it stops the program."""
+        pattern = self.ready.removeprefix("line:") if self.ready else None
+        return ProgramRules(pattern, self.ready_within_s, self.stop, self.stop_within_s)
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,31 @@
 """Read `pipeline.toml`. Each error message is one sentence that names the file and the key."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from signal import Signals
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from harness.common.documents import read_toml
 from harness.common.errors import UsageError
 from harness.common.names import nearest, unknown
 from harness.common.secrets import REDACTED
-from harness.model.pipeline import CONSUMER_OFFSETS, JOB, SERVICE, TRANSACTION_STATE
+from harness.common.toml_tables import Text, matches
+from harness.model.pipeline import CONSUMER_OFFSETS, JOB, TRANSACTION_STATE
 from harness.model.vocabulary import Guarantee
-from harness.processes.program import ProgramRules
 from workloads.custom.description import (
     CONTENT,
     IGNORED_HEADER,
     JAVA_PARTITIONER,
-    PARTITIONERS,
-    PARTS,
     CustomStage,
     CustomTopic,
     ExpectedOutputs,
     InputSource,
+    Part,
+    Partitioner,
     PipelineDescription,
     ProgressSource,
     UserFunction,
@@ -32,9 +35,6 @@ from workloads.custom.placeholders import NAMES, PLACEHOLDER, require_known, top
 from workloads.custom.table import TomlTable
 
 CORRELATIONS = ("key", CONTENT)
-MOST_INSTANCES = 16
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-STAGE = re.compile(r"[A-Za-z0-9]+([_-][A-Za-z0-9]+)*")
 INTERNAL = frozenset(
     {
         CONSUMER_OFFSETS,
@@ -46,6 +46,50 @@ INTERNAL = frozenset(
 )
 """The internal topics of Kafka."""
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+@dataclass(frozen=True)
+class PipelineFile:
+    """The tables of the file."""
+
+    name: Annotated[
+        str,
+        matches(
+            "[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
+            "up to 64 letters, digits, '.', '_' or '-'",
+            example='"billing"',
+        ),
+    ]
+    stage: Any = None
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    guarantee: Guarantee = Guarantee.EXACTLY_ONCE
+    expect: Any = None
+    topics: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class InputsTable:
+    """`[inputs.TOPIC]`."""
+
+    make: Text | None = None
+    file: Text | None = None
+    share: Annotated[float, Meta(ge=0.001, le=1000)] = 1.0
+    partitioner: Partitioner = JAVA_PARTITIONER
+
+
+@dataclass(frozen=True)
+class ExpectTable:
+    """`[expect]`."""
+
+    outputs: Text | None = None
+    fold: Text | None = None
+    correlate: Text = CONTENT
+    ignore: tuple[Text, ...] = ()
+    final: tuple[Text, ...] = ()
+    fold_key: Text | None = None
+    compare: Mapping[str, Annotated[tuple[Part, ...], Meta(min_length=1, examples=['["headers"]'])]] = field(
+        default_factory=dict
+    )
 
 
 def read(file: Path) -> PipelineDescription:
@@ -62,108 +106,71 @@ def read(file: Path) -> PipelineDescription:
         ) from error
     except ValueError as error:
         raise UsageError(f"{file} is not valid TOML: {error}") from error
-    body = TomlTable(file, "", document)
-    name = body.required_text("name", '"billing"')
-    if not NAME.fullmatch(name):
-        raise body.error(f"must be up to 64 letters, digits, '.', '_' or '-', not {name!r}", "name")
-    guarantee = _guarantee(body)
-    stages = _stages(file, body)
+    table = TomlTable(file, "", document)
+    body = table.read(PipelineFile)
     description = PipelineDescription(
         file,
-        name,
-        stages,
-        {topic: _inputs(table) for topic, table in body.tables("inputs").items()},
-        guarantee,
-        _expect(body.table("expect")),
-        {topic: _topic(table) for topic, table in body.tables("topics").items()},
+        body.name,
+        _stages(table, body.stage),
+        {topic: _inputs(inner) for topic, inner in table.tables("inputs")},
+        body.guarantee,
+        None if body.expect is None else _expect(table.inner("expect")),
+        {topic: inner.read(CustomTopic, texts="config") for topic, inner in table.tables("topics")},
     )
-    body.require_all_known()
-    _require_consistent(body, description)
+    _require_consistent(table, description)
     return description
 
 
-def _guarantee(body: TomlTable) -> Guarantee:
-    text = body.text("guarantee")
-    names = [guarantee.value for guarantee in Guarantee]
-    if text is not None and text not in names:
-        raise body.error(f"must be one of {', '.join(names)}, not {text!r}", "guarantee")
-    return Guarantee(text) if text else Guarantee.EXACTLY_ONCE
-
-
-def _stages(file: Path, body: TomlTable) -> tuple[CustomStage, ...]:
-    rows = body.get("stage")
+def _stages(body: TomlTable, rows: Any) -> tuple[CustomStage, ...]:
     if not isinstance(rows, list) or not rows:
         raise body.error(
             "needs at least one [[stage]]: a program, the topics it reads and the topics it writes"
         )
-    stages = tuple(_stage(file, n, row) for n, row in enumerate(rows, 1))
+    stages = tuple(_stage(body, n, row) for n, row in enumerate(rows, 1))
     names = [stage.name for stage in stages]
     if duplicates := {name for name in names if names.count(name) > 1}:
         raise body.error(f"has two stages named {min(duplicates)}: give each its own name")
     return stages
 
 
-def _stage(file: Path, n: int, row: Any) -> CustomStage:
+def _stage(body: TomlTable, n: int, row: Any) -> CustomStage:
     label = row.get("name") if isinstance(row, dict) else None
-    table = TomlTable(file, f"[[stage]] {label or n}", row)
-    name = table.required_text("name", '"bill"')
-    if not STAGE.fullmatch(name):
-        raise table.error(f"must be letters, digits, '_' and '-', not {name!r}", "name")
-    command = table.texts("command", example='["./billing", "--brokers", "{bootstrap}"]')
-    env = table.pairs("env")
-    for variable in env:
+    table = body.stage(f"[[stage]] {label or n}", row)
+    if isinstance(row, dict) and "progress" in row:
+        _require_possible_source(table.inner("progress"))
+    stage = table.read(CustomStage, texts="env")
+    for variable in stage.env:
         if not variable or "=" in variable:
             raise table.error(f"must hold names of variables without '=', not {variable!r}", "env")
-    transactional_id = table.text("transactional_id")
-    group = table.text("group")
-    for key, text in [*(("command", word) for word in command), *(("env", value) for value in env.values())]:
+    words = [
+        *(("command", word) for word in stage.command),
+        *(("env", value) for value in stage.env.values()),
+    ]
+    for key, text in words:
         require_known(table, key, text, topics=True)
-        for what, value in (("group", group), ("transactional_id", transactional_id)):
+        for what, value in (("group", stage.group), ("transactional_id", stage.transactional_id)):
             if value is None and f"{{{what}}}" in text:
                 raise table.error(f"has {{{what}}}, but the stage has no {what}: add it", key)
         if REDACTED in text:
             raise table.error(
                 f"has {REDACTED}, which a reproducer has in place of a secret: write a value", key
             )
-    if transactional_id is not None:
+    if stage.transactional_id is not None:
         require_known(
-            table, "transactional_id", transactional_id, ("instance",)
+            table, "transactional_id", stage.transactional_id, ("instance",)
         )  # the other placeholders are not known when the run is planned
-    for key in ("group", "cwd"):
-        require_known(table, key, table.text(key) or "", ())
-    if transactional_id is not None and not table.boolean("transactions", True):
+    require_known(table, "group", stage.group or "", ())
+    require_known(table, "cwd", stage.cwd or "", ())
+    if stage.transactional_id is not None and not stage.transactions:
         raise table.error("has both transactions = false and a transactional_id: remove one of them")
-    stage = CustomStage(
-        name=name,
-        reads=table.texts("reads", example='["purchases"]'),
-        writes=table.texts("writes", example='["invoices"]'),
-        command=command,
-        instances=table.whole_number("instances", 1, MOST_INSTANCES, 3) or 3,
-        group=group,
-        transactional_id=transactional_id,
-        transactions=table.boolean("transactions", True),
-        transaction_timeout_s=table.number("transaction_timeout_s", 1, 900, 60.0),
-        ordered=table.boolean("ordered", False),
-        idle_s=table.number("idle_s", 1, 300, 15.0),
-        works_within_s=table.number("works_within_s", 1, 600, 0.0) or None,
-        metadata_max_age_s=table.number("metadata_max_age_s", 1, 3600, 300.0),
-        env=env,
-        cwd=table.text("cwd"),
-        kind=table.text("kind") or SERVICE,
-        every_s=table.number("every_s", 0.1, 600, 0.0) or None,
-        rules=_rules(table),
-        progress=_progress(table),
-    )
+    _require_possible_rules(table, stage)
     _require_possible_kind(table, stage)
     _require_possible_progress(table, stage)
-    table.require_all_known()
     return stage
 
 
 def _require_possible_kind(table: TomlTable, stage: CustomStage) -> None:
-    """Raise `UsageError` if the stage is of no known kind, or if `every_s` does not fit to it."""
-    if stage.kind not in (SERVICE, JOB):
-        raise table.error(f'must be "{SERVICE}" or "{JOB}", not {stage.kind!r}', "kind")
+    """Raise `UsageError` if `every_s` does not fit to the kind of the stage."""
     if stage.every_s is None:
         return
     if stage.kind != JOB:
@@ -184,17 +191,9 @@ def _require_possible_kind(table: TomlTable, stage: CustomStage) -> None:
         )
 
 
-def _progress(stage: TomlTable) -> ProgressSource | None:
-    """Read `[stage.progress]`."""
-    table = stage.table("progress")
-    if table is None:
-        return None
-    source = ProgressSource(
-        table.texts("command"),
-        table.text("sql"),
-        table.text("database"),
-        table.number("within_s", 0.1, 300, 10.0),
-    )
+def _require_possible_source(table: TomlTable) -> None:
+    """Raise `UsageError` unless `[stage.progress]` is a command or a query."""
+    source = table.read(ProgressSource)
     if bool(source.command) == (source.sql is not None):
         raise table.error(
             'needs exactly one of command = ["./positions", "{bootstrap}"] and '
@@ -216,8 +215,6 @@ def _progress(stage: TomlTable) -> ProgressSource | None:
             raise table.error(
                 f"has {REDACTED}, which a reproducer has in place of a secret: write a value", key
             )
-    table.require_all_known()
-    return source
 
 
 def _require_possible_progress(table: TomlTable, stage: CustomStage) -> None:
@@ -239,97 +236,58 @@ def _require_possible_progress(table: TomlTable, stage: CustomStage) -> None:
         )
 
 
-def _rules(table: TomlTable) -> ProgramRules:
-    """Read how the program signals that it is ready, and how it is stopped."""
-    ready = table.text("ready")
-    if ready is not None and not ready.startswith("line:"):
-        raise table.error('must be "line:PATTERN", where PATTERN matches a line of its output', "ready")
-    pattern = ready.removeprefix("line:") if ready else None
+def _require_possible_rules(table: TomlTable, stage: CustomStage) -> None:
+    """Raise `UsageError` if the pattern of `ready` is no regular expression, or `stop` is no signal."""
     try:
-        re.compile(pattern or "")
+        re.compile(stage.rules.ready or "")
     except re.error as error:
         raise table.error(f"is not a valid regular expression: {error}", "ready") from error
-    stop = table.text("stop") or "SIGTERM"
-    if stop not in Signals.__members__:
-        raise table.error(f"must be the name of a signal, such as SIGTERM, not {stop!r}", "stop")
-    return ProgramRules(
-        ready=pattern,
-        ready_within_s=table.number("ready_within_s", 1, 600, 60.0),
-        stop_signal=stop,
-        stop_within_s=table.number("stop_within_s", 1, 300, 30.0),
-    )
+    if stage.stop not in Signals.__members__:
+        raise table.error(f"must be the name of a signal, such as SIGTERM, not {stage.stop!r}", "stop")
 
 
 def _inputs(table: TomlTable) -> InputSource:
-    inputs = InputSource(
-        table.function("make"),
-        table.path("file"),
-        table.number("share", 0.001, 1000, 1.0),
-        table.text("partitioner") or JAVA_PARTITIONER,
-    )
-    if inputs.partitioner not in PARTITIONERS:
-        raise table.error(
-            f"must be one of {', '.join(PARTITIONERS)}, not {inputs.partitioner!r}", "partitioner"
-        )
+    inputs = table.read(InputsTable)
     if (inputs.make is None) == (inputs.file is None):
         raise table.error('needs exactly one of make = "expect.py:purchase" and file = "purchases.jsonl"')
-    table.require_all_known()
-    return inputs
+    return InputSource(
+        table.function("make", inputs.make),
+        table.path("file", inputs.file),
+        inputs.share,
+        inputs.partitioner,
+    )
 
 
-def _topic(table: TomlTable) -> CustomTopic:
-    topic = CustomTopic(table.whole_number("partitions", 1, 64, None), table.pairs("config"))
-    table.require_all_known()
-    return topic
-
-
-def _expect(table: TomlTable | None) -> ExpectedOutputs | None:
-    if table is None:
-        return None
-    outputs, fold = table.function("outputs"), table.function("fold")
-    if (outputs is None) == (fold is None):
+def _expect(table: TomlTable) -> ExpectedOutputs:
+    expect = table.read(ExpectTable)
+    if (expect.outputs is None) == (expect.fold is None):
         raise table.error('needs exactly one of outputs = "expect.py:outputs" and fold = "expect.py:total"')
-    ignore = table.texts("ignore")
-    for ignored in ignore:
+    for ignored in expect.ignore:
         if not ignored.startswith(("/", IGNORED_HEADER)):
             raise table.error(
                 f'must hold JSON pointers such as "/created_at", or "header:NAME", not {ignored!r}', "ignore"
             )
-    fold_key = table.function("fold_key")
-    if fold_key is not None and fold is None:
+    if expect.fold_key is not None and expect.fold is None:
         raise table.error(
             "is the key of a state of `fold`, so it needs `fold`: add it, or remove fold_key", "fold_key"
         )
-    compare = table.table("compare")
-    expect = ExpectedOutputs(
-        outputs,
-        fold,
-        _correlate(table),
-        ignore,
-        table.texts("final"),
-        fold_key,
-        {} if compare is None else {topic: _parts(compare, topic) for topic in compare},
+    return ExpectedOutputs(
+        table.function("outputs", expect.outputs),
+        table.function("fold", expect.fold),
+        _correlate(table, expect.correlate),
+        expect.ignore,
+        expect.final,
+        table.function("fold_key", expect.fold_key),
+        expect.compare,
     )
-    table.require_all_known()
-    return expect
 
 
-def _parts(table: TomlTable, topic: str) -> tuple[str, ...]:
-    """Read the parts of the outputs in a topic that are compared."""
-    parts = table.texts(topic, example='["headers"]')
-    for part in parts:
-        if part not in PARTS:
-            raise table.error(f"must hold parts of an output: {unknown('part', part, PARTS)}", topic)
-    return parts
-
-
-def _correlate(table: TomlTable) -> str | UserFunction:
-    text = table.text("correlate") or CONTENT
+def _correlate(table: TomlTable, text: str) -> str | UserFunction:
     kind, colon, rest = text.partition(":")
     if text in CORRELATIONS or (kind == "header" and rest) or (kind == "json" and rest.startswith("/")):
         return text
-    if kind.endswith(".py") and colon:
-        return table.as_function("correlate", text)
+    if kind.endswith(".py") and colon and (function := table.function("correlate", text)):
+        return function
     raise table.error(
         f'must be "json:/id", "header:NAME", "key", "content" or a function such as "expect.py:about", not {text!r}',
         "correlate",

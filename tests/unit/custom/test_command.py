@@ -8,7 +8,7 @@ import pytest
 
 import workloads
 from harness.common.errors import UsageError
-from harness.processes.program import CommandLine, ProgramRules
+from harness.processes.program import CommandLine
 from tests.support.specs import process_spec, worker_spec
 from tests.support.user_pipeline import read_pipeline
 from workloads.custom.command import ExternalProgram, instance_of, require_executable, worker_name
@@ -16,7 +16,7 @@ from workloads.custom.description import CustomStage, ProgressSource
 from workloads.custom.placeholders import NAMES
 from workloads.custom.tagged import placeholder_values
 
-STAGE = CustomStage("bill", ("in",), ("out",), ("./billing",), rules=ProgramRules("up", 9.0))
+STAGE = CustomStage("bill", ("in",), ("out",), ("./billing",), ready="line:up", ready_within_s=9.0)
 
 
 @pytest.fixture(autouse=True)

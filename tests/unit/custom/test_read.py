@@ -89,7 +89,10 @@ def test_a_file_with_every_key_is_read(tmp_path: Path) -> None:
         env={"RUN": "{run}", "LEVEL": "3", "TRACE": "true"},
         kind="job",
         every_s=7.5,
-        rules=ProgramRules("started in [0-9]+ ms", 90.0, "SIGINT", 5.0),
+        ready="line:started in [0-9]+ ms",
+        ready_within_s=90.0,
+        stop="SIGINT",
+        stop_within_s=5.0,
     )
     assert description == PipelineDescription(
         file=tmp_path / "pipeline.toml",
@@ -172,17 +175,17 @@ MISTAKES = {
     "a command with a NUL": (
         'command = ["true"]',
         r'command = ["true", "a\u0000b"]',
-        "[[stage]] bill command must not hold a NUL character, as 'a\\x00b' does",
+        "[[stage]] bill command[1] must be a string without a NUL character, not 'a\\x00b'",
     ),
     "a variable with a NUL": (
         'command = ["true"]',
         'command = ["true"]\n' + r'env = { KEY = "a\u0000" }',
-        "[[stage]] bill env must not hold a NUL character, as 'a\\x00' does",
+        "[[stage]] bill env.KEY must be a string without a NUL character, not 'a\\x00'",
     ),
     "a folder with a NUL": (
         'command = ["true"]',
         'command = ["true"]\n' + r'cwd = "a\u0000"',
-        "[[stage]] bill cwd must not hold a NUL character",
+        "[[stage]] bill cwd must be a string without a NUL character",
     ),
     "a variable with an invalid name": (
         'command = ["true"]',
@@ -245,7 +248,7 @@ MISTAKES = {
     "a variable whose value is a list": (
         '["true"]',
         '["true"]\nenv = { A = [1] }',
-        "[[stage]] bill env.A must hold strings or numbers, not [1]",
+        "[[stage]] bill env.A must be a string, not [1]",
     ),
     "the placeholder {run} in the transactional id": (
         '["true"]',
@@ -265,7 +268,7 @@ MISTAKES = {
         "[[stage]] bill stop_within_s must be a number from 1 to 300, not 0.1",
     ),
     "an unknown kind of stage": (
-        'command', 'kind = "cron"\ncommand', "[[stage]] bill kind must be \"service\" or \"job\", not 'cron'"),
+        'command', 'kind = "cron"\ncommand', "[[stage]] bill kind must be one of service, job, not 'cron'"),
     "a period of a stage that is no job": (
         'command', 'every_s = 5\ncommand',
         '[[stage]] bill every_s is for stages that end by themselves: add kind = "job", or remove it',
@@ -395,10 +398,10 @@ MISTAKES = {
     "compare with an unknown part": (
         "[expect]",
         '[expect]\ncompare.invoices = ["header"]',
-        'compare invoices must hold parts of an output: there is no part "header"; did you mean "headers"?',
+        "compare.invoices[0] must be one of headers, timestamp_ms, partition, not 'header'",
     ),
     "compare with a text": (
-        "[expect]", '[expect]\ncompare.invoices = "headers"', "compare invoices must be a list of strings"),
+        "[expect]", '[expect]\ncompare.invoices = "headers"', "compare.invoices must be a list of strings"),
     "compare with a list": (
         "[expect]", '[expect]\ncompare = ["headers"]', "compare must be a table, not ['headers']"),
     "compare with a topic that no stage writes": (

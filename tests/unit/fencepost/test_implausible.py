@@ -13,7 +13,7 @@ from msgspec import structs
 from fencepost.checks.check_stored_runs import open_evidence
 from fencepost.checks.implausible import find_implausible
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec
-from harness.model.promises import SEGMENTS, Promises
+from harness.model.promises import SEGMENTS
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata, RunPhase
 from harness.results.verdict import FaultReport, MembershipChange
@@ -105,7 +105,7 @@ def kill(**fields: Any) -> RunMetadata:
 
 
 def test_the_metadata_of_a_right_run_are_plausible(store: Path) -> None:
-    assert Promises.from_table(plan().run["promises"]).replicas
+    assert plan().promises.replicas
     assert facts(store) == []
     assert facts(store, structs.replace(METADATA, phases=PHASES[:2], faults=(), churn=())) == []
     assert facts(store, RunMetadata()) == []

@@ -195,8 +195,8 @@ identity = "journal"
         (0, 1, "has 0 partitions"),
         (-1, 1, "has -1 partitions"),
         (1, 40_000, "40,000 replicas"),
-        ("true", 1, "whole numbers"),
-        (2.0, 1, "whole numbers"),
+        ("true", 1, "expected a whole number"),
+        (2.0, 1, "expected a whole number"),
     ],
 )
 def test_a_number_of_partitions_that_no_cluster_has_is_refused(

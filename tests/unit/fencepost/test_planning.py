@@ -17,6 +17,7 @@ from fencepost.runs.apply_options import apply_options
 from fencepost.runs.planning import source_commit
 from fencepost.runs.protocol_rules import decoded_links
 from harness.cluster.kinds.registry import CLUSTERS
+from harness.common.documents import decode_table
 from harness.common.errors import UsageError
 from harness.environment.client_parts import ClientParts
 from harness.environment.client_versions import client_version
@@ -106,7 +107,7 @@ def test_only_a_run_with_free_stages_promises_the_clients_history(tmp_path: Path
         plan = planning.plan_run(options, WORKLOADS[name], Schedule(()), tmp_path)
         promises = planning.promises_of(options, plan)
         assert promises.history is promised and promises.free_stages == (("txn",) if promised else ())
-        assert Promises.from_table(asdict(promises)) == promises
+        assert decode_table(asdict(promises), Promises) == promises
         spec = plan.pipeline
         assert PipelineSpec.from_table(spec.as_table()) == spec
 
