@@ -118,7 +118,7 @@ def _describe(hint: Any, value: object) -> str:
     if plain in (int, float):
         return f"a{' whole' if plain is int else ''} number{_limits(meta)}"
     if get_origin(plain) is Literal:
-        return f"one of {', '.join(get_args(plain))}"
+        return meta.description or f"one of {', '.join(get_args(plain))}"
     if isinstance(plain, type) and issubclass(plain, Enum):
         return f"one of {', '.join(each.value for each in plain)}"
     if plain is str and meta.description and isinstance(value, str) and value:

@@ -4,16 +4,18 @@ On the command line it is `api=EndTxn,nth=3,action=error,error=NOT_COORDINATOR,w
 `[[rule]]` with the same names, where `who`, `fields`, `set` and `release` may be tables of their own.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
 
 from harness.common.documents import read_toml
 from harness.common.errors import UsageError
 from harness.common.names import on_one_line
+from harness.common.toml_tables import WrongTable, convert_table
 from harness.protocol.rule_checks import require_api, require_possible_error, unknown_name
 from harness.protocol.rules import (
     Action,
@@ -43,25 +45,6 @@ _ONLY_FOR = {
 }
 """By name, or by the part of it before the dot: the actions that use it."""
 _OF_REQUESTS = frozenset({Action.DUPLICATE, Action.SWAP})
-_KEYS = frozenset(
-    {
-        *_WHO,
-        *(
-            "api",
-            "message",
-            "error_seen",
-            "action",
-            "nth",
-            "times",
-            "probability",
-            "seed",
-            "client",
-            "delay_s",
-        ),
-        *("error", "when", "links", "since", "start_s", "hold_s"),
-        *("release.after", "release.after_s", "release.state"),
-    }
-)
 
 
 class MessageKind(StrEnum):
@@ -69,6 +52,43 @@ class MessageKind(StrEnum):
 
     REQUEST = "request"
     RESPONSE = "response"
+
+
+class RuleTable(Struct, frozen=True, rename=lambda name: name.replace("release_", "release.", 1)):
+    """The names of a rule, besides those that begin with `fields.` and `set.`. A text is as the user wrote it."""
+
+    api: str = ""
+    message: MessageKind = MessageKind.REQUEST
+    client_id: str | None = None
+    transactional_id: str | None = None
+    group: str | None = None
+    error_seen: str = ""
+    action: Action | None = None
+    nth: Annotated[int, Meta(ge=1)] = 1
+    times: Annotated[int, Meta(ge=1)] = 1
+    probability: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    seed: Annotated[int, Meta(ge=0)] = 0
+    client: ClientConnection = ClientConnection.RESET
+    delay_s: Annotated[float, Meta(gt=0)] | None = None
+    error: str = ""
+    when: When = When.INSTEAD
+    links: Annotated[
+        Literal["client", "peer"], Meta(description='"client", or "peer" for the links between brokers')
+    ] = "client"
+    since: (
+        Annotated[Literal["start"], Meta(description='"start"; or write start_s for a later time')] | None
+    ) = None
+    start_s: Annotated[float, Meta(ge=0)] = 0.0
+    hold_s: Annotated[float, Meta(gt=0)] | None = None
+    release_after: str = ""
+    release_after_s: Annotated[float, Meta(ge=0)] | None = None
+    release_state: str = ""
+
+
+_KEYS = frozenset(RuleTable.__struct_encode_fields__)
+_NUMBERS = frozenset(
+    {"nth", "times", "probability", "seed", "delay_s", "start_s", "hold_s", "release.after_s"}
+)
 
 
 @dataclass(frozen=True)
@@ -157,184 +177,134 @@ def rule_of(table: Table, name: str = "rule") -> RuleSpec:
     `harness.protocol.rule_checks` checks it against Kafka's messages.
     """
     try:
-        return _RuleMaker(dict(table)).make(name)
+        return _make_rule(table, name)
     except UsageError as error:
         raise UsageError(f"a rule: {error}") from None
 
 
-class _RuleMaker:
-    def __init__(self, table: dict[str, str | int | float]) -> None:
-        self._table = table
-
-    def make(self, name: str) -> RuleSpec:
-        table = self._table
-        for key, value in table.items():
-            _require_size(key, value)
-        for api in self._apis():
-            require_api(api)
-        for key in table:
-            if key not in _KEYS and not key.startswith(("fields.", "set.")):
-                raise unknown_name(key, "there is no name", _KEYS)
-        if "action" not in table:
-            raise UsageError(f"it needs action=NAME: one of {', '.join(action.value for action in Action)}")
-        action = _choice("action", str(table["action"]), Action)
-        message = _choice("message", str(table.get("message", "request")), MessageKind)
-        self._require_fit(action, message)
-        select = self._selector(message)
-        client = _choice("client", str(table.get("client", ClientConnection.RESET)), ClientConnection)
-        return RuleSpec(
-            ProtocolRule(
-                name=name,
-                select=select,
-                action=action,
-                nth=self._number("nth", 1, int, least=1),
-                times=self._number("times", 1, int, least=1),
-                probability=self._number("probability", 1.0, float, above=0.0, most=1.0),
-                seed=self._number("seed", 0, int, least=0),
-                release=self._release(
-                    action,
-                    client_waits=message is MessageKind.RESPONSE or client is ClientConnection.STALL,
-                ),
-                client=client,
-                error=self._error("error", select.api),
-                when=_choice("when", str(table.get("when", When.INSTEAD)), When),
-                set_fields=self._paths("set."),
-            ),
-            since_start=self._since_start(),
-            start_s=self._number("start_s", 0.0, float, least=0.0),
-            hold_s=self._number("hold_s", None, float, above=0.0),
-            links=self._links(),
-        )
-
-    def _apis(self) -> list[str]:
-        """Return the names of all APIs in the table."""
-        after = [part.partition(" ")[0] for part in self._parts("release.after")]
-        selected = [str(self._table["api"])] if self._table.get("api") else []
-        return selected + [api for part in after for api in part.split("|")]
-
-    def _require_fit(self, action: Action, message: MessageKind) -> None:
-        """Raise `UsageError` if the action needs a name that is missing, or would not use one that is there."""
-        if message is MessageKind.RESPONSE and action in _OF_REQUESTS:
-            raise UsageError(f"{action} is for requests; leave out message=response")
-        needed = _NEEDED.get(action)
-        if needed is not None and not any(
-            key == needed or key.startswith(f"{needed}.") for key in self._table
-        ):
-            raise UsageError(f"action={action} needs {needed}{'.FIELD' if needed == 'set' else ''}=...")
-        for key in self._table:
-            actions = _ONLY_FOR.get(key.partition(".")[0])
-            if actions is not None and action not in actions:
-                raise UsageError(
-                    f"{key} is for action={' or '.join(actions)}; leave it out with action={action}"
-                )
-        if message is MessageKind.RESPONSE and "when" in self._table:
-            raise UsageError("when is for requests; leave it out with message=response")
-        if message is MessageKind.RESPONSE and action is Action.HOLD and "client" in self._table:
-            raise UsageError(
-                "client is for requests: the client of a held response waits, or gives up by itself; leave it out"
-            )
-        if message is MessageKind.REQUEST and "error_seen" in self._table:
-            raise UsageError("error_seen is for responses, and requests have no error; add message=response")
-
-    def _selector(self, message: MessageKind) -> Selector:
-        api = str(self._table.get("api", ""))
-        if not api:
-            raise UsageError("it needs api=NAME; `fencepost list apis` prints the names")
-        who = {key: str(self._table[key]) for key in _WHO if key in self._table}
-        return Selector(
-            api,
-            "response" if message is MessageKind.RESPONSE else "request",
-            error=self._error("error_seen", api) or None,
-            fields=self._paths("fields."),
-            **who,
-        )
-
-    def _paths(self, prefix: str) -> dict[str, Scalar]:
-        return {
-            key.removeprefix(prefix): value for key, value in self._table.items() if key.startswith(prefix)
-        }
-
-    def _release(self, action: Action, *, client_waits: bool) -> Release:
-        if action is Action.DELAY:
-            return Release(after_s=self._number("delay_s", None, float, above=0.0))
-        after, states = self._parts("release.after"), self._parts("release.state")
-        selectors = []
-        for part in after:
-            api, _, message = part.partition(" ")
-            if message not in ("", "request", "response"):
-                raise UsageError(
-                    f'release.after is "{on_one_line(part)}"; write an API, and response if you mean that'
-                )
-            selectors.append(Selector(api, "response" if message == "response" else "request"))
-        for state in states:
-            if state not in STATES.values():
-                raise unknown_name(state, "there is no state of a transaction", STATES.values())
-        after_s = self._number("release.after_s", None, float, least=0.0)
-        if after_s == 0 and not after and action is Action.HOLD and client_waits:
-            raise UsageError("release.after_s is 0, so nothing is held; write a number above 0")
-        if states and (after or after_s is not None):
-            raise UsageError("release.state cannot be joined with release.after; leave one of them out")
-        if not after and not states and after_s is None and action is Action.DUPLICATE:
-            after_s = 0.0
-        return Release(tuple(selectors), after_s, tuple(states))
-
-    def _parts(self, key: str) -> list[str]:
-        """Return the parts of a value that + separates."""
-        return [part.strip() for part in str(self._table[key]).split("+")] if key in self._table else []
-
-    def _error(self, key: str, api: str) -> str:
-        name = str(self._table.get(key, ""))
-        if name and (key, name) != ("error_seen", "NONE"):
-            require_possible_error(api, name)
-        return name
-
-    def _links(self) -> str:
-        links = str(self._table.get("links", "client"))
-        if links not in ("client", "peer"):
-            raise UsageError(
-                f'links is "{on_one_line(links)}"; write client, or peer for the links between brokers'
-            )
-        return links
-
-    def _since_start(self) -> bool:
-        if "since" not in self._table:
-            return False
-        if self._table["since"] != "start":
-            raise UsageError(
-                f'since is "{on_one_line(str(self._table["since"]))}"; write start, or start_s for a later time'
-            )
-        if "start_s" in self._table:
-            raise UsageError("since=start cannot be joined with start_s; leave one of them out")
-        return True
-
-    def _number(
-        self,
-        key: str,
-        default: Any,
-        kind: Callable[[Any], Any],
-        *,
-        least: float = -inf,
-        above: float = -inf,
-        most: float = inf,
-    ) -> Any:
-        if key not in self._table:
-            return default
-        value: Any = self._table[key]
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not (least <= value <= most and value > above) or kind(value) != value:
-            what = "a whole number" if kind is int else "a number"
-            limits = f"above {above:g}" if least == -inf else f"of at least {least:g}"
-            limits += "" if most == inf else f", and at most {most:g}"
-            raise UsageError(f"{key} is {value!r}; write {what} {limits}")
-        return kind(value)
-
-
-def _choice(key: str, text: str, kind: type[Any]) -> Any:
+def _make_rule(table: Table, name: str) -> RuleSpec:
+    for key, value in table.items():
+        _require_size(key, value)
+    for api in _apis(table):
+        require_api(api)
+    for key in table:
+        if key not in _KEYS and not key.startswith(("fields.", "set.")):
+            raise unknown_name(key, "there is no name", _KEYS)
+    own = {key: value if key in _NUMBERS else str(value) for key, value in table.items() if key in _KEYS}
     try:
-        return kind(text)
-    except ValueError:
-        names = ", ".join(each.value for each in kind)
-        raise UsageError(f'{key} is "{on_one_line(text)}"; write one of {names}') from None
+        written = convert_table(own, RuleTable)
+    except WrongTable as error:
+        raise UsageError(str(error)) from error
+    action = written.action
+    if action is None:
+        raise UsageError(f"it needs action=NAME: one of {', '.join(each.value for each in Action)}")
+    _require_fit(table, action, written.message)
+    if written.since is not None and "start_s" in table:
+        raise UsageError("since=start cannot be joined with start_s; leave one of them out")
+    select = _selector(table, written)
+    waits = written.message is MessageKind.RESPONSE or written.client is ClientConnection.STALL
+    return RuleSpec(
+        ProtocolRule(
+            name=name,
+            select=select,
+            action=action,
+            nth=written.nth,
+            times=written.times,
+            probability=written.probability,
+            seed=written.seed,
+            release=_release(written, client_waits=waits),
+            client=written.client,
+            error=_error("error", written.error, select.api),
+            when=written.when,
+            set_fields=_paths(table, "set."),
+        ),
+        since_start=written.since is not None,
+        start_s=written.start_s,
+        hold_s=written.hold_s,
+        links=written.links,
+    )
+
+
+def _apis(table: Table) -> list[str]:
+    """Return the names of all APIs in the table."""
+    after = [part.partition(" ")[0] for part in _parts(str(table.get("release.after", "")))]
+    selected = [str(table["api"])] if table.get("api") else []
+    return selected + [api for part in after for api in part.split("|")]
+
+
+def _require_fit(table: Table, action: Action, message: MessageKind) -> None:
+    """Raise `UsageError` if the action needs a name that is missing, or would not use one that is there."""
+    if message is MessageKind.RESPONSE and action in _OF_REQUESTS:
+        raise UsageError(f"{action} is for requests; leave out message=response")
+    needed = _NEEDED.get(action)
+    if needed is not None and not any(key == needed or key.startswith(f"{needed}.") for key in table):
+        raise UsageError(f"action={action} needs {needed}{'.FIELD' if needed == 'set' else ''}=...")
+    for key in table:
+        actions = _ONLY_FOR.get(key.partition(".")[0])
+        if actions is not None and action not in actions:
+            raise UsageError(f"{key} is for action={' or '.join(actions)}; leave it out with action={action}")
+    if message is MessageKind.RESPONSE and "when" in table:
+        raise UsageError("when is for requests; leave it out with message=response")
+    if message is MessageKind.RESPONSE and action is Action.HOLD and "client" in table:
+        raise UsageError(
+            "client is for requests: the client of a held response waits, or gives up by itself; leave it out"
+        )
+    if message is MessageKind.REQUEST and "error_seen" in table:
+        raise UsageError("error_seen is for responses, and requests have no error; add message=response")
+
+
+def _selector(table: Table, written: RuleTable) -> Selector:
+    if not written.api:
+        raise UsageError("it needs api=NAME; `fencepost list apis` prints the names")
+    return Selector(
+        written.api,
+        "response" if written.message is MessageKind.RESPONSE else "request",
+        written.client_id,
+        written.transactional_id,
+        written.group,
+        error=_error("error_seen", written.error_seen, written.api) or None,
+        fields=_paths(table, "fields."),
+    )
+
+
+def _paths(table: Table, prefix: str) -> dict[str, Scalar]:
+    return {key.removeprefix(prefix): value for key, value in table.items() if key.startswith(prefix)}
+
+
+def _release(written: RuleTable, *, client_waits: bool) -> Release:
+    action, after_s = written.action, written.release_after_s
+    if action is Action.DELAY:
+        return Release(after_s=written.delay_s)
+    after, states = _parts(written.release_after), _parts(written.release_state)
+    selectors = []
+    for part in after:
+        api, _, message = part.partition(" ")
+        if message not in ("", "request", "response"):
+            raise UsageError(
+                f'release.after is "{on_one_line(part)}"; write an API, and response if you mean that'
+            )
+        selectors.append(Selector(api, "response" if message == "response" else "request"))
+    for state in states:
+        if state not in STATES.values():
+            raise unknown_name(state, "there is no state of a transaction", STATES.values())
+    if after_s == 0 and not after and action is Action.HOLD and client_waits:
+        raise UsageError("release.after_s is 0, so nothing is held; write a number above 0")
+    if states and (after or after_s is not None):
+        raise UsageError("release.state cannot be joined with release.after; leave one of them out")
+    if not after and not states and after_s is None and action is Action.DUPLICATE:
+        after_s = 0.0
+    return Release(tuple(selectors), after_s, tuple(states))
+
+
+def _parts(text: str) -> list[str]:
+    """Return the parts of a value that + separates."""
+    return [part.strip() for part in text.split("+")] if text else []
+
+
+def _error(key: str, name: str, api: str) -> str:
+    if name and (key, name) != ("error_seen", "NONE"):
+        require_possible_error(api, name)
+    return name
 
 
 def _require_size(key: str, value: str | int | float) -> None:
