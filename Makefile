@@ -6,6 +6,8 @@ BIN := .venv/bin
 READY := .venv/ready
 READY_DEV := .venv/ready-dev
 CODE := fencepost harness workloads nemeses checkers reports benchmarks tests tools setup.py
+# A machine can forbid Python to keep compiled modules. Then each process that a test starts compiles all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
 # pytest, with the name and the budget of a group of tests in seconds of processor time.
 PYTEST := $(BIN)/python -P tools/processor_budget.py
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
@@ -42,9 +44,9 @@ demo: setup
 	echo "  $(BIN)/fencepost run --defect offsets-outside-transaction"; \
 	exit $$status
 
-# Lint, and the unit tests that need no Spark.
+# Lint, and the unit tests that start no process and no Spark.
 quick: lint
-	@$(PYTEST) quick 500 -q -n 2 --dist loadfile -m "not spark" tests/unit
+	@$(PYTEST) quick 150 -q -n 2 --dist loadfile -m "light and not processes" tests/unit
 
 # The unit tests that need no Spark; then, in two processes, tests that start clusters, and tests that share a Spark or a browser.
 test: setup-dev

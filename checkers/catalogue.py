@@ -3,6 +3,7 @@
 import ast
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from checkers.checker import BOTH, Checker
@@ -52,10 +53,11 @@ def catalogue() -> list[Anomaly]:
     return [anomaly for checker in CHECKERS for anomaly in _anomalies(checker)]
 
 
-def _anomalies(checker: Checker) -> list[Anomaly]:
+@cache
+def _anomalies(checker: Checker) -> tuple[Anomaly, ...]:
     code = (Path(__file__).parent / "anomalies" / f"{checker.module}.py").read_text(encoding="utf-8")
     text = ast.get_docstring(ast.parse(code)) or ""
-    return [
+    return tuple(
         Anomaly(
             name=name,
             family=checker.family,
@@ -75,4 +77,4 @@ def _anomalies(checker: Checker) -> list[Anomaly]:
             defined_with=tuple(sibling for sibling in checker.anomalies if sibling != name),
         )
         for name in checker.anomalies
-    ]
+    )

@@ -1,5 +1,6 @@
 """What all tests share: one Spark for the whole session, the tiers, and what is said of skips."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = tests_of(config.stash[_ANOMALIES], items)
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
+
+
+STARTS = ("subprocess.Popen", "os.fork", "os.posix_spawn")
+"""The audit events of Python when a process is started."""
+_without_processes: list[str] = []
+"""The light test that runs now, if it lacks the mark `processes`."""
+
+
+def _refuse_processes(event: str, _: object) -> None:
+    if event in STARTS and _without_processes:
+        raise AssertionError(f"{_without_processes[0]} starts a process: mark it with @pytest.mark.processes")
+
+
+sys.addaudithook(_refuse_processes)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Refuse a process of a test without the mark, because `make quick` would run it."""
+    if item.get_closest_marker("light") and not item.get_closest_marker("processes"):
+        _without_processes.append(item.nodeid)
+    try:
+        return (yield)
+    finally:
+        _without_processes.clear()
 
 
 class ClustersApart(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types

@@ -62,7 +62,7 @@ class ProxyUnderTest:
     """A protocol proxy whose clock the test moves."""
 
     def __init__(self, folder: Path, schemas: Schemas | None = None) -> None:
-        self.schemas: Schemas = schemas or small_schemas(folder)
+        self.schemas: Schemas = schemas or small_schemas()
         self.journal_file = folder / "protocol.jsonl"
         self._due: list[tuple[float, Callable[[], None]]] = []
         self.now_s = 0.0

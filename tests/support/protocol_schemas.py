@@ -2,7 +2,9 @@
 
 import json
 import zipfile
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness.protocol.schemas import Schemas
@@ -243,6 +245,8 @@ def make_jar(folder: Path) -> Path:
     return jar
 
 
-def small_schemas(folder: Path) -> Schemas:
+@cache
+def small_schemas() -> Schemas:
     """Return the schemas of the messages of transactions."""
-    return Schemas.of_jar(make_jar(folder))
+    with TemporaryDirectory() as folder:
+        return Schemas.of_jar(make_jar(Path(folder)))

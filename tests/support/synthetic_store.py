@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -295,27 +296,28 @@ def _write_run_file(folder: Path, verdict: Verdict) -> None:
     (folder / "run.toml").write_text(tomli_w.dumps(settings))
 
 
+@cache
+def _operations() -> pa.Table:
+    return pa.Table.from_pylist(list(operation_rows()), schema=HISTORY["ops"])
+
+
+@cache
+def _sends() -> pa.Table:
+    common = {"run": 0, "topic": "invoices", "acked": True}
+    rows = [
+        {**common, "op": op, "n": n, "value": f"{op}:{n}"}
+        for op in _operations()["op"].to_pylist()
+        for n in range(20)
+    ]
+    return pa.Table.from_pylist(rows, schema=HISTORY["sends"])
+
+
 def write_store(folder: Path, verdict: Verdict) -> Path:
     """Write the folder of a run of 75 s."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows = list(operation_rows())
-    write_table(folder, "ops", rows)
-    write_table(
-        folder,
-        "sends",
-        [
-            {
-                "run": 0,
-                "op": row["op"],
-                "n": n,
-                "value": f"{row['op']}:{n}",
-                "topic": "invoices",
-                "acked": True,
-            }
-            for row in rows
-            for n in range(20)
-        ],
-    )
+    (folder / "history").mkdir(exist_ok=True)
+    for name, table in (("ops", _operations()), ("sends", _sends())):
+        pq.write_table(table, folder / "history" / f"{name}.parquet", compression="zstd")
     write_journal(folder, "shop-2.0", 80)
     write_journal(folder, "shop-2.1", 10)
     (folder / "log").mkdir(exist_ok=True)

@@ -28,7 +28,7 @@ def is_one_line(error: UsageError) -> bool:
     return str(error) != "" and "\n" not in str(error)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(KEYS, st.sampled_from(["=", "", " = "]), TEXTS)
 def test_any_assignment_is_accepted_or_refused_in_one_line(key, equals, text):
     try:
@@ -39,7 +39,7 @@ def test_any_assignment_is_accepted_or_refused_in_one_line(key, equals, text):
         assert from_toml(to_toml(options)) == options.redacted()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(list(FIELDS)), VALUES)
 def test_any_value_of_a_file_is_accepted_or_refused_in_one_line(key, value):
     try:
@@ -50,7 +50,7 @@ def test_any_value_of_a_file_is_accepted_or_refused_in_one_line(key, value):
         assert from_toml(to_toml(options)) == options.redacted()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_redacting_twice_changes_nothing(name, text):
     once = redact_setting(name, text)

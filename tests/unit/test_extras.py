@@ -13,6 +13,8 @@ from harness.common.errors import EnvironmentFailure
 from harness.environment.doctor import examine
 from harness.extras import EXTRAS, require_extra
 
+pytestmark = pytest.mark.processes
+
 PROJECT = parse_toml((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 COMMAND_WITHOUT_EXTRAS = f"""
 import sys

@@ -12,6 +12,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = re.compile(r"\w+(?:\.\w+)+")
 ROOMS = ("fencepost", "harness", "workloads", "nemeses", "checkers", "reports")
+QUOTED_MODULE = re.compile(rf"""["'](?:{"|".join(ROOMS)})\.[\w.]+["']""")
+"""Occurs in each file of which `modules_named_in_strings` yields a module. To walk all files takes seconds."""
 
 
 def files(*rooms: str) -> list[Path]:
@@ -22,6 +24,7 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("module", ["fencepost", "fencepost.pytest_plugin"])
 def test_importing_fencepost_loads_no_other_room(module: str):
     code = f"import sys, {module}; print([m for m in sys.modules if m.split('.')[0] in {ROOMS[1:]!r}])"
@@ -29,6 +32,7 @@ def test_importing_fencepost_loads_no_other_room(module: str):
     assert loaded.stdout.strip() == "[]"
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("module", ["fencepost", "fencepost.pytest_plugin"])
 def test_importing_fencepost_needs_no_package_but_pytest(module: str):
     """A team may install only the plugin, and use the command of another environment that has our dependencies."""
@@ -60,7 +64,10 @@ def test_no_file_has_the_name_of_an_export_of_its_package():
 
 def modules_named_in_strings(path: Path) -> Iterator[str]:
     """Yield the modules that strings name. import-linter does not see them, because no import names them."""
-    tree = ast.parse(path.read_text())
+    code = path.read_text()
+    if not QUOTED_MODULE.search(code):
+        return
+    tree = ast.parse(code)
     docstrings = {
         id(node.value)
         for node in ast.walk(tree)
@@ -95,9 +102,8 @@ def test_a_module_named_in_a_string_is_found(tmp_path: Path):
 def test_no_class_name_is_defined_twice():
     paths_by_name: dict[str, list[str]] = {}
     for path in files(*ROOMS):
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef):
-                paths_by_name.setdefault(node.name, []).append(name_of(path))
+        for name in re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE):
+            paths_by_name.setdefault(name, []).append(name_of(path))
     twice = {name: paths for name, paths in paths_by_name.items() if len(paths) > 1}
     assert set(twice) <= {"Pipeline", "Stage"}, twice  # also classes of the public API, `fencepost.Pipeline`
 
@@ -108,6 +114,10 @@ def test_no_two_test_files_have_the_same_name():
     assert len(names) == len(set(names)), sorted(name for name in set(names) if names.count(name) > 1)
 
 
+USES_FILES = re.compile(
+    r"\b(read_text|write_text|open|fdopen|TextIOWrapper|\w*TemporaryFile|text|universal_newlines)\b"
+)
+"""Occurs in each file that `is_text_without_encoding` can find. To walk all files takes seconds."""
 FILE_MODE = re.compile(r"[rwxabt+]+")
 TEMPORARY = ("NamedTemporaryFile", "TemporaryFile", "SpooledTemporaryFile")
 
@@ -139,7 +149,8 @@ def is_text_without_encoding(call: ast.Call) -> bool:
 
 
 def texts_without_encoding(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    code = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(code)) if USES_FILES.search(code) else ():
         if isinstance(node, ast.Call) and is_text_without_encoding(node):
             yield f"{name_of(path) if path.is_relative_to(ROOT) else path.name}:{node.lineno}"
 
@@ -173,6 +184,7 @@ def tracked() -> list[Path]:
     return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
+@pytest.mark.processes
 def test_no_file_names_a_private_path_or_an_open_task():
     found = [
         f"{name_of(path)}: {match.group()}"

@@ -79,6 +79,7 @@ def test_without_file_and_revision_the_message_shows_an_example(capsys: pytest.C
     assert "make mutants FILE=duplicate" in capsys.readouterr().err
 
 
+@pytest.mark.processes
 def test_a_revision_that_git_does_not_know_selects_nothing() -> None:
     with pytest.raises(SelectionError, match='git knows no revision "no-such-revision"'):
         changed_since("no-such-revision")

@@ -19,6 +19,7 @@ def test_chromium_is_found_under_each_of_its_names(name: str, tmp_path: Path, mo
     assert browser_path() == str(tmp_path / name)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("required", "status"), [("", 0), ("jdk", 0), ("jdk,browser", 1)])
 def test_a_test_whose_need_is_required_fails_instead_of_being_skipped(
     required: str, status: int, tmp_path: Path

@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.one_anomaly import anomalies_named
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[2]
 
 

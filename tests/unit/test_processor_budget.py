@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.processes
+
 TOOL = Path(__file__).parents[2] / "tools" / "processor_budget.py"
 TEST = "def test_a_loop():\n    assert sum(range(1000)) == RESULT\n"
 

@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.built_wheel import ROOMS, ROOT, build_wheel
 
+pytestmark = pytest.mark.processes
+
 INSIDE = ("fencepost", *ROOMS)
 NOT_IN_WHEEL = {"tests", "benchmarks", "tools", "examples"}
 

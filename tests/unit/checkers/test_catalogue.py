@@ -63,6 +63,7 @@ def test_the_page_of_cycles_has_a_row_and_a_section_for_each_kind() -> None:
             assert f"| [{anomaly.name}](#{anomaly.name.lower()}) | {anomaly.sentence} |" in text
 
 
+@pytest.mark.processes
 def test_a_command_writes_the_pages_and_removes_old_ones(tmp_path: Path) -> None:
     (tmp_path / "gone.md").write_text("the page of an anomaly that was removed")
     subprocess.run([sys.executable, "-P", "-m", "checkers.pages", str(tmp_path)], check=True, cwd=ROOT)

@@ -57,6 +57,7 @@ assert seen == [True], "the thread would have imported PySpark"
 """
 
 
+@pytest.mark.processes
 def test_pyspark_is_imported_before_the_thread_that_starts_spark() -> None:
     """Two threads that import it at once get a module that is not complete."""
     run = subprocess.run([sys.executable, "-c", LOADS_FIRST], capture_output=True, text=True, check=False)

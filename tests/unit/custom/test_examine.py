@@ -7,6 +7,8 @@ import pytest
 from tests.support.user_pipeline import WITH_OUTPUTS, write_pipeline
 from workloads.custom.examine import examine
 
+pytestmark = pytest.mark.processes
+
 GROUPED = WITH_OUTPUTS.replace('command = ["true"]', 'command = ["true"]\ngroup = "billing"')
 COMPACTED = '\n[topics.invoices.config]\n"cleanup.policy" = "compact,delete"\n'
 

@@ -10,6 +10,8 @@ from tests.support.user_pipeline import FUNCTIONS, MINIMAL, WITH_OUTPUTS, read_p
 from workloads.custom import trial
 from workloads.custom.trial import require_working
 
+pytestmark = pytest.mark.processes
+
 TWO_STAGES = f"""
 {MINIMAL}
 [[stage]]

@@ -50,6 +50,7 @@ def test_an_entry_that_exists_is_not_built_again(tmp_path: Path) -> None:
     assert [file.name for file in entry.iterdir()] == ["complete"]
 
 
+@pytest.mark.processes
 def test_only_one_of_two_concurrent_processes_builds_the_entry(tmp_path: Path) -> None:
     with start_provide(tmp_path) as first:
         assert next_line(first) == "building"
@@ -60,6 +61,7 @@ def test_only_one_of_two_concurrent_processes_builds_the_entry(tmp_path: Path) -
     assert (tmp_path / "thing" / "complete").exists()
 
 
+@pytest.mark.processes
 def test_a_killed_build_leaves_no_entry_and_the_next_build_removes_its_files(tmp_path: Path) -> None:
     with start_provide(tmp_path) as killed:
         assert next_line(killed) == "building"

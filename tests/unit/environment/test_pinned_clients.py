@@ -144,12 +144,14 @@ def fetch_error(cache: Path, pinned: ClientVersion, mirror: str | None = None) -
     return str(error.value)
 
 
+@pytest.mark.processes
 def test_a_failed_fetch_says_what_to_do_without_a_network(no_index: Path, tmp_path: Path) -> None:
     words = fetch_error(tmp_path / "cache", OLD)
     assert "the client librdkafka:2.6.1 could not be fetched (" in words
     assert f"copy {tmp_path / 'cache'} from a machine" in words and "PIP_INDEX_URL" in words
 
 
+@pytest.mark.processes
 def test_a_wheel_with_another_checksum_is_refused_and_removed(no_index: Path, tmp_path: Path) -> None:
     names = [name for name in lock_entries(OLD) if lock_entries(OLD)[name] in matching_wheels(OLD)]
     for name in names:

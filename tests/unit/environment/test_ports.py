@@ -25,6 +25,7 @@ def test_two_blocks_share_no_port(tmp_path: Path) -> None:
         assert all(FIRST <= first <= END - SIZE for first in (block.first, other.first))
 
 
+@pytest.mark.processes
 def test_blocks_of_processes_are_disjoint_and_free_again_after_a_kill(tmp_path: Path) -> None:
     holders = [
         subprocess.Popen(

@@ -7,6 +7,8 @@ import pytest
 from harness.common.errors import UsageError
 from harness.environment.postgres import bundled_postgres, find_postgres, system_postgres
 
+pytestmark = pytest.mark.processes
+
 
 def write_programs(folder: Path, version: str, programs: tuple[str, ...] = ("initdb", "postgres")) -> Path:
     """Write programs that only print their version."""

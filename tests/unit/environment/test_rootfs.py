@@ -23,6 +23,7 @@ def parts(tmp_path: Path) -> tuple[Java, KafkaDistribution]:
     )
 
 
+@pytest.mark.processes
 def test_a_root_file_system_has_java_jars_programs_and_libraries(
     parts: tuple[Java, KafkaDistribution], tmp_path: Path
 ) -> None:

@@ -15,6 +15,8 @@ from harness.environment.resources import require
 from harness.environment.toxiproxy import find_toxiproxy, system_toxiproxy
 from harness.settings.options import Options
 
+pytestmark = pytest.mark.processes
+
 KAFKA = KafkaDistribution("4.3.1", (Path("/jars/one.jar"), Path("/jars/two.jar")))
 
 

@@ -9,6 +9,8 @@ import pytest
 import fencepost
 from fencepost import api
 
+pytestmark = pytest.mark.processes
+
 
 def test_options_become_arguments_of_the_command():
     arguments = api.option_words(

@@ -157,11 +157,13 @@ def mypy(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
 
 
+@pytest.mark.processes
 def test_mypy_accepts_a_correct_file(tmp_path: Path) -> None:
     process = mypy(tmp_path, CORRECT_FILE)
     assert process.returncode == 0, process.stdout
 
 
+@pytest.mark.processes
 def test_mypy_reports_each_wrong_line(tmp_path: Path) -> None:
     lines = [
         line.split(": ")[0] for line in mypy(tmp_path, WRONG_FILE).stdout.splitlines() if ": error: " in line

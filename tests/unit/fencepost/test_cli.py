@@ -44,6 +44,7 @@ def test_each_command_has_help_with_an_example(command, fencepost: Command):
     assert re.search(rf"Example:\n +fencepost {command}", process.stdout)
 
 
+@pytest.mark.processes
 def test_help_imports_no_large_package():
     code = (
         "import sys; from fencepost import cli; cli.run_command_line(['run', '--help']); print(*sys.modules)"
@@ -139,6 +140,7 @@ def test_a_named_anomaly_is_listed_with_its_whole_page(fencepost: Command):
         assert part in cycle
 
 
+@pytest.mark.processes
 def test_doctor_fails_only_if_something_is_missing():
     process = fencepost_process("doctor")
     assert re.search(r"^(ok|later|no) +Kafka", process.stdout, re.MULTILINE)
@@ -215,6 +217,7 @@ def test_the_page_of_a_history_never_overwrites_it_and_is_not_for_a_stored_run(
     assert not (tmp_path / "page.html").exists()
 
 
+@pytest.mark.processes
 def test_an_unreachable_spark_master_is_reported_before_the_run_starts(tmp_path: Path):
     process = fencepost_process("run", "--master", "spark://127.0.0.1:1", "--store", str(tmp_path / "store"))
     assert process.returncode == 4
@@ -228,6 +231,7 @@ def test_without_arguments_help_is_printed_and_the_status_is_2(fencepost: Comman
     assert "Usage: fencepost" in process.stderr
 
 
+@pytest.mark.processes
 def test_a_users_package_with_the_name_of_ours_is_not_imported(tmp_path: Path):
     for room in ("workloads", "harness", "click_shadow"):
         (tmp_path / room).mkdir()
@@ -240,6 +244,7 @@ def test_a_users_package_with_the_name_of_ours_is_not_imported(tmp_path: Path):
         assert process.stdout.startswith("shop")
 
 
+@pytest.mark.processes
 def test_a_bug_is_one_sentence_and_status_4_with_a_traceback_in_a_file(tmp_path: Path):
     code = "import sys; from fencepost.cli import report_bug; sys.excepthook = report_bug; {}['key']"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
@@ -253,6 +258,7 @@ def test_a_bug_is_one_sentence_and_status_4_with_a_traceback_in_a_file(tmp_path:
     assert "KeyError" in file.read_text()
 
 
+@pytest.mark.processes
 def test_a_closed_standard_output_is_reported_at_once():
     command = [sys.executable, "-P", "-m", "fencepost", "list", "defects"]
     process = subprocess.run(
@@ -265,6 +271,7 @@ def test_a_closed_standard_output_is_reported_at_once():
     )
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("buffering", [[], ["-u"]])
 @pytest.mark.parametrize(
     ("arguments", "status", "last_line"),
@@ -291,6 +298,7 @@ def test_a_broken_pipe_causes_no_traceback(arguments, status, last_line, bufferi
     assert process.stderr.strip().splitlines()[-1:] == ([last_line] if last_line else [])
 
 
+@pytest.mark.processes
 def test_if_standard_error_is_broken_too_the_status_is_4(tmp_path):
     """A status of 1 would mean `invalid`."""
     read, write = os.pipe()

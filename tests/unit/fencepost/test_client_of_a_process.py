@@ -11,6 +11,8 @@ from harness.processes.encoding import encode
 from harness.processes.specs import ClientSpec, ObserverSpec
 from tests.support.specs import process_spec, run_spec, workload_spec
 
+pytestmark = pytest.mark.processes
+
 
 def arguments(folder: Path, spec: ClientSpec) -> list[str]:
     process, run = process_spec(folder, ObserverSpec(()), "o"), run_spec(workload_spec(spec))

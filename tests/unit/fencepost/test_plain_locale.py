@@ -13,6 +13,8 @@ from harness.common.errors import UnreadableInput
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import FaultReport, Validity, Verdict
 
+pytestmark = pytest.mark.processes
+
 PLAIN = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
 REPORT = """
 import sys

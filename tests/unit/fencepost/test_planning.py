@@ -338,6 +338,7 @@ def test_the_seed_of_the_run_decides_on_which_messages_a_rule_acts() -> None:
     assert random_rule.parameters["seed"] == 7 and "seed" not in plain_rule.parameters
 
 
+@pytest.mark.processes
 def test_the_commit_of_a_clone_is_known_and_whether_it_was_changed(tmp_path: Path) -> None:
     def git(*words: str) -> str:
         own = ["-c", "user.name=n", "-c", "user.email=n@example.org", "-c", "commit.gpgsign=false"]

@@ -205,6 +205,7 @@ def test_it_promises_end_offsets_and_no_journals(tmp_path: Path) -> None:
         assert promises.offsets_within is within
 
 
+@pytest.mark.processes
 def test_it_is_ready_if_its_commands_exist_and_its_functions_work(tmp_path: Path) -> None:
     planning.require_ready(pipeline(tmp_path), Options())
     planning.require_ready(WORKLOADS["shop"], Options())

@@ -53,6 +53,7 @@ def prepared(*, first: bool) -> Any:
     return SimpleNamespace(java=None, kafka=None, cache=None, upgrades={}, kafka_is_new=first)
 
 
+@pytest.mark.processes
 def test_an_interrupted_run_leaves_no_archive_being_made(sleeping: Callable[[], bool]) -> None:
     with pytest.raises(KeyboardInterrupt), archives_beside(prepared(first=False), print):
         wait_for(sleeping, "the archive to be made", 30.0)

@@ -35,6 +35,8 @@ from tests.support.user_pipeline import read_pipeline
 from workloads.custom.pipeline import CustomPipeline
 from workloads.registry import WORKLOADS
 
+pytestmark = pytest.mark.processes
+
 WITHOUT_A_SERVER = sorted(
     name for name, workload in WORKLOADS.items() if "postgres" not in workload.tables.values()
 )

@@ -10,6 +10,8 @@ from fencepost import pytest_plugin
 from harness.settings.options import Options
 from tests.support.plugin_project import Project
 
+pytestmark = pytest.mark.processes
+
 pytest_plugins = ["pytester"]
 
 

@@ -7,6 +7,8 @@ from fencepost.sharing.cluster import SharedCluster, command_on_own_cluster
 from harness.settings.options import Options
 from tests.support.plugin_project import Project
 
+pytestmark = pytest.mark.processes
+
 pytest_plugins = ["pytester"]
 
 

@@ -293,6 +293,7 @@ def test_an_invalid_request_is_refused(server_path: Path, capfd: pytest.CaptureF
     assert "Traceback" not in capfd.readouterr().err
 
 
+@pytest.mark.processes
 def test_the_server_lives_as_long_as_the_with_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SERVER_VARIABLE, raising=False)
     with fencepost.shared_spark():
@@ -310,6 +311,7 @@ def test_the_server_lives_as_long_as_the_with_block(monkeypatch: pytest.MonkeyPa
     assert not path.parent.exists()
 
 
+@pytest.mark.processes
 def test_the_server_ends_after_its_parent_was_killed() -> None:
     code = (
         "import fencepost, os, sys, time\n"
@@ -342,6 +344,7 @@ def _named_in_processes(path: Path) -> bool:
     return False
 
 
+@pytest.mark.processes
 def test_a_lazy_server_starts_with_its_first_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started = tmp_path / "started"
     fake_command = tmp_path / "stand_in.py"
@@ -358,6 +361,7 @@ def test_a_lazy_server_starts_with_its_first_client(tmp_path: Path, monkeypatch:
     assert not used_server.path.exists()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("lazy", [True, False])
 def test_a_missing_command_is_named(lazy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(COMMAND_VARIABLE, "/no/such/fencepost")
@@ -368,6 +372,7 @@ def test_a_missing_command_is_named(lazy: bool, monkeypatch: pytest.MonkeyPatch)
         shared_cluster(server_.path, {})
 
 
+@pytest.mark.processes
 def test_the_message_of_a_server_that_ends_at_once_reaches_its_clients(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

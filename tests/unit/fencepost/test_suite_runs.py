@@ -22,6 +22,8 @@ from harness.results.suite import Cell, CellState, Suite
 from harness.results.verdict import Validity, Verdict
 from harness.runner.interrupt import Interrupt, InterruptPhase
 
+pytestmark = pytest.mark.processes
+
 FAKE_CELL = """
 import json, os, pathlib, sys, time
 request = json.load(sys.stdin)

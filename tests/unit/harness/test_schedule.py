@@ -45,7 +45,7 @@ SEEDS = st.integers(min_value=0, max_value=2**63 - 1)
 LIMITS = st.floats(min_value=1, max_value=600)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(SEEDS, LIMITS)
 def test_the_same_seed_gives_the_same_schedule(seed: int, limit_s: float) -> None:
     first, second = (
@@ -54,7 +54,7 @@ def test_the_same_seed_gives_the_same_schedule(seed: int, limit_s: float) -> Non
     assert first == second
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(SEEDS, LIMITS)
 def test_faults_that_need_the_same_resource_never_overlap_and_end_in_time(seed: int, limit_s: float) -> None:
     schedule = draw(list(DRAWN.values()), TARGETS, limit_s, Random(seed), chosen_by_user=False)
@@ -108,7 +108,7 @@ def test_faults_that_begin_later_keep_their_distances() -> None:
     assert late[0].start_s == early[0].start_s + 3
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(SEEDS, LIMITS)
 def test_a_fault_is_scheduled_or_the_schedule_says_why_not(seed: int, limit_s: float) -> None:
     schedule = draw(list(DRAWN.values()), TARGETS, limit_s, Random(seed), chosen_by_user=False)
@@ -133,7 +133,7 @@ def test_the_error_for_a_short_time_limit_names_one_that_suffices() -> None:
         draw(named[:1], TARGETS, 20, Random(1), chosen_by_user=True)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(SEEDS, LIMITS)
 def test_a_drawn_fault_waits_for_each_earlier_fault_with_which_it_shares_a_resource(
     seed: int, limit_s: float

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from harness.history_files.blocks import BYTE_ORDER_MARK
 from tests.support.fuzzing import any_events, check_both_formats, check_file, files, histories
 
-FEW = settings(max_examples=250, derandomize=True, deadline=None, database=None)
+FEW = settings(max_examples=100, derandomize=True, deadline=None, database=None)
 
 REGRESSIONS = {
     "a byte order mark that is cut, and nothing else": ("h.edn", BYTE_ORDER_MARK),
@@ -34,7 +34,7 @@ def test_any_events_are_the_same_rows_in_both_forms(events: list[dict[str, Any]]
     check_both_formats(events)
 
 
-@settings(FEW, max_examples=60)
+@settings(FEW, max_examples=30)
 @given(histories())
 def test_a_history_is_the_same_rows_in_both_forms(events: list[dict[str, Any]]) -> None:
     check_both_formats(events)

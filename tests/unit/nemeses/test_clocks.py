@@ -117,6 +117,7 @@ def test_a_step_of_a_worker_is_refused() -> None:
         require_known_fault("jump-broker-clock@after-send", NEMESES)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("ahead_s", [3600.0, -3600.0])
 @pytest.mark.parametrize("fault", ["jump-worker-clock", "jump-instance-clock"])
 def test_the_clock_of_a_worker_jumps_and_a_record_in_an_output_proves_it(
@@ -147,6 +148,7 @@ def test_the_clock_of_a_worker_jumps_and_a_record_in_an_output_proves_it(
                 )
 
 
+@pytest.mark.processes
 def test_a_record_from_before_the_jump_proves_nothing(tmp_path: Path) -> None:
     planned = PlannedFault("jump-worker-clock", Target("worker", "s/s-1"), 0.0, 0.05, {"ahead_s": 3600.0})
     with fake_run(tmp_path, time_scale=0.001) as run:
@@ -162,6 +164,7 @@ def test_a_record_from_before_the_jump_proves_nothing(tmp_path: Path) -> None:
     assert not effect.acted and "time-of-records" in effect.unmet_goals
 
 
+@pytest.mark.processes
 def test_a_worker_without_the_library_is_an_error_of_the_run(tmp_path: Path) -> None:
     planned = PlannedFault("jump-worker-clock", Target("worker", "s/s-1"), 0.0, 0.05, {"ahead_s": 3600.0})
     with fake_run(tmp_path) as run:

@@ -14,6 +14,8 @@ from harness.testing.fake_cluster import FakeCluster
 from nemeses.registry import NEMESES
 from tests.support.fake_run import FakeRun, fake_run
 
+pytestmark = pytest.mark.processes
+
 
 class MovingCoordinator(FakeCluster):
     """A cluster whose transaction coordinator can move."""

@@ -39,6 +39,8 @@ from tests.support.fake_run import (
     fake_run,
 )
 
+pytestmark = pytest.mark.processes
+
 AIMED = {
     "kill-broker": PlannedFault("kill-broker", Target("leader", "in/0"), 0.0, 0.05),
     "restart-broker": PlannedFault("restart-broker", Target("leader", "in/0"), 0.0, 0.05),

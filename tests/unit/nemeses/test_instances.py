@@ -32,6 +32,8 @@ from tests.support.instances import (
     run_instance,
 )
 
+pytestmark = pytest.mark.processes
+
 ENDS_WHEN_RESUMED = "trap 'exit 1' CONT; echo up; while :; do sleep 0.02; done"
 
 

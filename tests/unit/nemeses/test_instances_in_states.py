@@ -27,6 +27,8 @@ from tests.support.instances import (
     run_instance,
 )
 
+pytestmark = pytest.mark.processes
+
 WITHOUT_IDS = replace(CUSTOM_PIPELINE, stages=(replace(CUSTOM_PIPELINE.stages[0], transactional_ids={}),))
 DECIDED, ABORTS = (
     TransactionView("PrepareCommit", 7, 0, PARTITIONS),

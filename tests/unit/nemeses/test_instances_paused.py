@@ -19,6 +19,8 @@ from nemeses.registry import NEMESES
 from tests.support.fake_run import ShellProgram
 from tests.support.instances import WritingCluster, inject, journal_names, run_instance
 
+pytestmark = pytest.mark.processes
+
 
 def cluster_with_group(*looks: Sequence[str] | None, own_id: str | None = None) -> WritingCluster:
     """A cluster that returns these members at each look. `own_id`: the member id in requests of the first instance."""

@@ -20,6 +20,8 @@ from tests.support.fake_run import FakeRun, ShellProgram
 from tests.support.instances import RUNS_FOREVER, WritingCluster, journal_names, run_instance
 from tests.unit.nemeses.test_unreplaced import TARGETS
 
+pytestmark = pytest.mark.processes
+
 LEAVES = ShellProgram("trap 'exit 3' TERM; echo up; while :; do sleep 0.02; done", ProgramRules("up"))
 STAYS = ShellProgram(
     "trap '' TERM; echo up; while :; do sleep 0.02; done", ProgramRules("up", stop_within_s=0.1)

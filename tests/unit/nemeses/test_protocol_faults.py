@@ -124,6 +124,7 @@ def test_the_late_end_of_a_client_that_adds_no_offsets_arrives_before_its_offset
     assert "was delivered when TxnOffsetCommit request 3 was seen" in proxy.events[-1].words
 
 
+@pytest.mark.processes
 def test_the_fault_makes_transactions_abort_whose_end_it_holds(tmp_path: Path) -> None:
     with fake_run(tmp_path) as run:
         run.cluster.network.links = ["client:w0->1"]
@@ -153,6 +154,7 @@ def test_it_can_be_aimed_at_an_api_and_an_error(option: str, api: str, error: st
     assert (rule.select.api, rule.error) == (api, error)
 
 
+@pytest.mark.processes
 def test_a_rule_of_the_user_leaves_the_feeder_and_the_readers_alone(tmp_path: Path) -> None:
     with fake_run(tmp_path) as run:
         run.cluster.network.links = ["client:w0->1", "client:harness-clients->1", "peer:1->2:int"]

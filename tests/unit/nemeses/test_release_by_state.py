@@ -16,6 +16,8 @@ from nemeses.effects.release_by_state import releasing_by_state
 from tests.support.fake_run import fake_run
 from tests.support.protocol_link import OWN_ID, LinkUnderTest, ProxyProcess, ProxyUnderTest
 
+pytestmark = pytest.mark.processes
+
 ONGOING, COMPLETE, ABORTED = (
     TransactionView(state, 7, 0, partitions)
     for state, partitions in (

@@ -266,6 +266,7 @@ def test_the_bytes_of_one_direction_are_requests_where_the_sender_dials_and_resp
     assert lost < {link for link, _ in cluster.network.imposed}
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("loses", "lost"), [("sent", ()), ("received", (client_link("w0", 1),))])
 def test_a_client_loses_what_it_sends_or_what_it_would_receive(
     loses: str, lost: tuple[str, ...], tmp_path: Path

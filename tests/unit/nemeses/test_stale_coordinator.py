@@ -15,6 +15,8 @@ from nemeses.stale_coordinator import NEMESIS
 from tests.support.fake_run import FakeRun, fake_run
 from tests.support.protocol_link import OWN_ID, ProxyProcess, ProxyUnderTest
 
+pytestmark = pytest.mark.processes
+
 PLANNED = PlannedFault("stale-coordinator", Target("txn-coordinator", OWN_ID), 0.0, 0.0)
 REAL, STALE = 1, 2
 NOT_COORDINATOR = error_codes()["NOT_COORDINATOR"]

@@ -15,6 +15,8 @@ from harness.testing.fake_cluster import FakeCluster
 from nemeses.registry import NEMESES
 from tests.support.fake_run import IDLE, PIPELINE, FakeRun, Script, fake_run
 
+pytestmark = pytest.mark.processes
+
 OUT = (("out", 0),)
 
 

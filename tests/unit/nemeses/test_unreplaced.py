@@ -28,6 +28,8 @@ from tests.support.instances import (
 )
 from tests.unit.nemeses.test_faults import AIMED
 
+pytestmark = pytest.mark.processes
+
 INSTANCE, WORKER = "pause-instance-unreplaced", "pause-worker-unreplaced"
 ABORTED = TransactionView("CompleteAbort", 7, 1, ())
 

@@ -11,6 +11,8 @@ from harness.common.waiting import wait_for
 from harness.processes.marks import VARIABLE
 from harness.processes.spawn import Supervisor
 
+pytestmark = pytest.mark.processes
+
 SLEEP = ["sleep", "600"]
 
 

@@ -17,6 +17,8 @@ from harness.processes.guardian import SCRATCH_PREFIX, UNMARKED_PREFIXES, sweep_
 from harness.processes.marks import is_abandoned, new_mark, start_time
 from harness.processes.spawn import Supervisor
 
+pytestmark = pytest.mark.processes
+
 RUN = """
 import sys, subprocess
 from harness.processes.spawn import Supervisor

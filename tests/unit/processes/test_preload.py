@@ -14,6 +14,8 @@ from harness.environment import preload as library_of
 from harness.processes.preload import Preload
 from tests.support.needs import skip_or_fail
 
+pytestmark = pytest.mark.processes
+
 CHILD = """
 import ctypes, errno, json, os, sys, threading, time
 libc = ctypes.CDLL(None)

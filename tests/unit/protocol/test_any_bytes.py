@@ -247,7 +247,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(ANY_RULE, STEPS)
 def test_no_bytes_end_the_proxy_and_nothing_is_kept_for_ever(
     folder: Path, rule: ProtocolRule, steps: list[tuple[str, object, list[int]]]
@@ -297,7 +297,7 @@ def test_a_real_connection_with_any_bytes_ends_or_passes_and_others_go_on(tmp_pa
         loop = asyncio.get_running_loop()
         broker = await asyncio.start_server(_echo, HOST, 0)
         address = Address(HOST, broker.sockets[0].getsockname()[1])
-        state = ProxyState(small_schemas(tmp_path), ProxyJournal(tmp_path / "real.jsonl"), loop.call_later)
+        state = ProxyState(small_schemas(), ProxyJournal(tmp_path / "real.jsonl"), loop.call_later)
         listener = Listener(state, ProxyLink("client:w0->1", 0, (HOST, address.port)), address, None)
         server = await loop.create_server(listener.accept, HOST, 0)
         port = server.sockets[0].getsockname()[1]

@@ -37,7 +37,7 @@ def test_messages_pass_after_the_proxy_has_authenticated(tmp_path: Path) -> None
         broker = await asyncio.start_server(_broker, HOST, 0)
         address = Address(HOST, broker.sockets[0].getsockname()[1], SECURITY)
         journal = tmp_path / "real.jsonl"
-        state = ProxyState(small_schemas(tmp_path), ProxyJournal(journal), loop.call_later)
+        state = ProxyState(small_schemas(), ProxyJournal(journal), loop.call_later)
         listener = Listener(state, ProxyLink("client:w0->1", 0, (HOST, address.port)), address, None)
         server = await loop.create_server(listener.accept, HOST, 0)
         reader, writer = await asyncio.open_connection(HOST, server.sockets[0].getsockname()[1])

@@ -26,7 +26,7 @@ def test_an_error_of_its_own_ends_it(
         async with asyncio.timeout(20):
             await running
 
-    schemas = small_schemas(tmp_path)
+    schemas = small_schemas()
     monkeypatch.setattr(Schemas, "of_jar", lambda jar: schemas)
     run_end, proxy_end = socket.socketpair()
     with run_end, proxy_end:

@@ -32,7 +32,7 @@ release = { after = ["EndTxn response", "AddOffsetsToTxn"], after_s = 0.5 }
 
 @pytest.fixture
 def schemas(tmp_path: Path) -> Schemas:
-    return small_schemas(tmp_path)
+    return small_schemas()
 
 
 def test_a_rule_for_the_ends_of_transactions_says_which_in_the_words_of_kafka() -> None:

@@ -16,7 +16,7 @@ from tests.support.protocol_schemas import small_schemas
 
 @pytest.fixture
 def schemas(tmp_path: Path) -> Schemas:
-    return small_schemas(tmp_path)
+    return small_schemas()
 
 
 def test_every_message_survives_in_every_version(schemas: Schemas) -> None:

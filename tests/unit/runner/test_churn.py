@@ -104,6 +104,7 @@ def run_churn(run: FakeRun, *changes: PlannedChange) -> Iterator[Churn]:
         churn_thread.stop()
 
 
+@pytest.mark.processes
 def test_a_worker_joins_and_another_leaves_and_is_not_replaced(tmp_path: Path) -> None:
     with fake_run(tmp_path, Script(IDLE)) as run:
         first = run.processes.start_worker("s", "s-1")
@@ -118,6 +119,7 @@ def test_a_worker_joins_and_another_leaves_and_is_not_replaced(tmp_path: Path) -
         assert lines.count('"f":"churn"') == 2 and '"joins":"s-2"' in lines
 
 
+@pytest.mark.processes
 def test_a_worker_that_a_fault_has_stopped_does_not_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +136,7 @@ def test_a_worker_that_a_fault_has_stopped_does_not_leave(
             assert running.reports[0].left == "s-1.0" and not running.reports[0].why
 
 
+@pytest.mark.processes
 def test_a_worker_that_leaves_with_an_error_is_reported(tmp_path: Path) -> None:
     with fake_run(tmp_path, Script(LEAVES_BADLY)) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])

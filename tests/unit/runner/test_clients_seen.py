@@ -10,6 +10,8 @@ from harness.runner.clients_seen import record_clients
 from harness.settings.client_choice import ClientChoice
 from tests.support.fake_run import FakeRun, fake_run
 
+pytestmark = pytest.mark.processes
+
 NEW = {"client": "librdkafka", "client_version": "2.16.1", "library_version": "2.16.0"}
 OLD = {"client": "librdkafka", "client_version": "2.9.0", "library_version": "2.8.0"}
 

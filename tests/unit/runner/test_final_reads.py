@@ -59,6 +59,7 @@ def test_every_reader_has_a_partition() -> None:
     assert all(task.partitions for task in readers_of(assign_readers(TOPIC_PARTITIONS[:1], MANY_RECORDS, 4)))
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("times", [1, MAX_STARTS - 1])
 def test_a_reader_that_dies_is_started_again(tmp_path: Path, times: int) -> None:
     body = dies_first(tmp_path, times)
@@ -68,6 +69,7 @@ def test_a_reader_that_dies_is_started_again(tmp_path: Path, times: int) -> None
         assert all("started again" in why.text for why in run.processes.unexpected_ends)
 
 
+@pytest.mark.processes
 def test_a_reader_that_dies_again_and_again_ends_the_final_reads(tmp_path: Path) -> None:
     with fake_run(tmp_path, Script(others={Role.FINAL: EXITS_WHEN_READY})) as run:
         with pytest.raises(EnvironmentFailure, match="Segmentation fault"):
@@ -92,6 +94,7 @@ def limit_starts(processes: Processes, starts: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(processes, "start_harness_process", start_few)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("starts", [1, 2])  # the second reader cannot be started, or the first one again
 def test_if_a_reader_cannot_be_started_the_others_are_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, starts: int

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from harness.common.errors import FaultFailed
 from harness.common.waiting import wait_for
 from harness.record.events import JournalBegan
@@ -22,6 +24,8 @@ from harness.runner.nemesis import (
     Target,
 )
 from tests.support.fake_run import fake_run
+
+pytestmark = pytest.mark.processes
 
 BROKER = frozenset({Resource.BROKERS})
 

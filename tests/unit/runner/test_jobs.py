@@ -20,6 +20,8 @@ from nemeses.registry import NEMESES
 from tests.support.fake_run import CUSTOM_PIPELINE, FakeEndMarkers, FakeRun, ShellProgram, fake_run
 from tests.support.instances import WritingCluster
 
+pytestmark = pytest.mark.processes
+
 DONE = ShellProgram("echo nothing left")
 SOON = DrainTimeouts(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
 KILL = PlannedFault("kill-instance", Target("worker", "s/s-1"), 0.0, 0.05)

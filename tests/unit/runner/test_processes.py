@@ -12,6 +12,8 @@ from harness.processes.specs import ObserverSpec
 from harness.runner.run_process import RunProcess
 from tests.support.fake_run import EXITS_AT_START, EXITS_WHEN_READY, IDLE, Script, fake_run
 
+pytestmark = pytest.mark.processes
+
 
 def test_a_worker_waits_at_the_step_and_reports_its_inputs(tmp_path: Path) -> None:
     with fake_run(tmp_path) as run:

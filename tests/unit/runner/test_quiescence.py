@@ -28,6 +28,8 @@ from tests.support.fake_run import (
     fake_run,
 )
 
+pytestmark = pytest.mark.processes
+
 SOON = DrainTimeouts(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
 
 

@@ -11,6 +11,8 @@ from harness.runner.final_state import DrainTimeouts, quiesce
 from harness.runner.slow_calls import update_slow_calls
 from tests.support.fake_run import PIPELINE, FakeEndMarkers, FakeRun, Script, fake_run
 
+pytestmark = pytest.mark.processes
+
 SOON = DrainTimeouts(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
 WAITS = 'report(ready=True)\nreport(slow_call="{call}", slow_call_since_ns=1)\n{back}\nwhile True: time.sleep(600)'
 

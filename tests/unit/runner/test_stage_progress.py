@@ -115,6 +115,7 @@ def quiesced(tmp_path: Path, *texts: str | ProgressNotKnown) -> FakeRun:
     return run
 
 
+@pytest.mark.processes
 def test_the_drain_waits_until_the_printed_positions_reach_the_ends(tmp_path: Path) -> None:
     run = quiesced(
         tmp_path, "", "in 0 3", ProgressNotKnown("the worker is starting"), "in 0 7", "in 0 7\nin 1 5"
@@ -123,6 +124,7 @@ def test_the_drain_waits_until_the_printed_positions_reach_the_ends(tmp_path: Pa
     assert run.run_log.stage_progress["s"].positions == (("in", 0, 7), ("in", 1, 5))
 
 
+@pytest.mark.processes
 def test_a_stuck_stage_is_named_with_its_positions(tmp_path: Path) -> None:
     run = quiesced(tmp_path, "in 0 7\nin 1 2")
     drain, left = [
@@ -136,6 +138,7 @@ def test_a_stuck_stage_is_named_with_its_positions(tmp_path: Path) -> None:
     assert run.run_log.stage_progress["s"].left == 3
 
 
+@pytest.mark.processes
 def test_a_command_that_fails_makes_the_run_unknown_and_is_named(tmp_path: Path) -> None:
     run = quiesced(
         tmp_path, ProgressNotKnown("`./positions` ended with status 1; its last output: no route to host")
@@ -145,6 +148,7 @@ def test_a_command_that_fails_makes_the_run_unknown_and_is_named(tmp_path: Path)
     assert "no route to host" in run.run_log.stage_progress["s"].not_known
 
 
+@pytest.mark.processes
 def test_after_the_instances_have_ended_the_last_positions_count(tmp_path: Path) -> None:
     gone = ProgressNotKnown("`curl` ended with status 7")  # it asked an instance, which has ended
     run = quiesced(tmp_path, "in 0 7\nin 1 5", gone)
@@ -162,11 +166,13 @@ def ask(folder: Path, script: str, within_s: float = 20.0, env: dict[str, str] |
         return ProgressCommands({"s": command}, supervisor, "broker:9092", folder)(STAGE)
 
 
+@pytest.mark.processes
 def test_a_command_gets_the_brokers_and_only_its_output_is_read(tmp_path: Path) -> None:
     assert ask(tmp_path, "echo a warning >&2; echo in 0 3; echo $0 >&2") == "in 0 3\n"
     assert (tmp_path / "s.progress.err").read_text() == "a warning\nbroker:9092\n"
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("script", "within_s", "why"),
     [
@@ -198,6 +204,7 @@ def query(folder: Path, database: str, sql: str) -> str:
     return ask(folder, f"exec {sys.executable} -P -m harness.databases.query 5", env=env)
 
 
+@pytest.mark.processes
 def test_a_query_prints_a_line_for_each_row(tmp_path: Path) -> None:
     database = tmp_path / "app.db"
     with sqlite3.connect(database) as connection:
@@ -210,6 +217,7 @@ def test_a_query_prints_a_line_for_each_row(tmp_path: Path) -> None:
         read_progress(printed, STAGE, ENDS, "the query")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("database", "sql", "why"),
     [
