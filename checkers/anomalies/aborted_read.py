@@ -41,10 +41,10 @@ final reader received nothing at its offset, or another value, or a record witho
 """
 
 
-def aborted_read(t: Tables) -> DataFrame:
+def aborted_read(tables: Tables) -> DataFrame:
     """Return one row for each record and delivery."""
-    failed = t.attempts.where(ABORTED).selectExpr("run", "value", "send.op as writer")
-    polls = t.polls.where(f"promised = '{Isolation.READ_COMMITTED.value}'")
+    failed = tables.attempts.where(ABORTED).selectExpr("run", "value", "send.op as writer")
+    polls = tables.polls.where(f"promised = '{Isolation.READ_COMMITTED.value}'")
     return finding(
         polls.join(broadcast(failed), on=["run", "value"], how="inner"),
         NAME,
@@ -56,10 +56,10 @@ def aborted_read(t: Tables) -> DataFrame:
     )
 
 
-def aborted_read_external(t: ExternalTables) -> DataFrame:
+def aborted_read_external(tables: ExternalTables) -> DataFrame:
     """Return one row for each ok operation of an external history and aborted record that it received."""
-    read = t.reads.where(f"outcome = {OK} and writer_outcome = {FAIL}")
-    read = read.join(t.uncommitted, on=["run", "op"], how="left_anti")
+    read = tables.reads.where(f"outcome = {OK} and writer_outcome = {FAIL}")
+    read = read.join(tables.uncommitted, on=["run", "op"], how="left_anti")
     return finding(
         read.dropDuplicates(["run", "op", "key", "value"]),
         NAME,

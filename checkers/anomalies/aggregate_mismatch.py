@@ -36,17 +36,17 @@ SUMMED = "found and visible and state is not null and not sentinel"
 SUSPECTS = (Suspect("inputs", ADDING), Suspect("log_entries", SUMMED))
 
 
-def aggregate_mismatch(t: Tables) -> DataFrame:
+def aggregate_mismatch(tables: Tables) -> DataFrame:
     """Return one row for each key."""
     added = (
-        t.inputs.where(ADDING)
+        tables.inputs.where(ADDING)
         .selectExpr("run", "tp", "offset", "inline(adds)")
-        .join(broadcast(t.groups), on=["run", "group", "tp"], how="inner")
+        .join(broadcast(tables.groups), on=["run", "group", "tp"], how="inner")
         .where("offset >= first and offset < final")
         .selectExpr("run", "topic", "key", "adds", "struct(offset, tp) as input")
     )
     sums = (
-        t.log_entries.where(SUMMED)
+        tables.log_entries.where(SUMMED)
         .groupBy("run", "topic", "key", "tp")
         .agg(F.expr("max(struct(offset, tp, state, acks)) as last"))
     )
@@ -60,7 +60,7 @@ def aggregate_mismatch(t: Tables) -> DataFrame:
             F.expr("max(last) as last"),
             F.expr("collect_list(last.state) as states"),
         )
-        .join(broadcast(t.topics), on=["run", "topic"], how="inner")
+        .join(broadcast(tables.topics), on=["run", "topic"], how="inner")
     )
     read_to_end = "topic_ru_end and (topic_logged or topic_rc_end)"
     wrong = "if(last is null, due != 0, not array_contains(states, due))"

@@ -28,10 +28,10 @@ from checkers.stored.tables import Tables
 from harness.results.example import Example
 
 
-def contended_id(t: Tables) -> DataFrame:
+def contended_id(tables: Tables) -> DataFrame:
     """Return one row for each time that a process took an id back."""
     retaken = (
-        t.inits.where("transactional_id is not null")
+        tables.inits.where("transactional_id is not null")
         .selectExpr(
             "run",
             "transactional_id",
@@ -44,11 +44,13 @@ def contended_id(t: Tables) -> DataFrame:
         .where("last is not null and before.journal != journal")
         .selectExpr("*", "last.op as own", "last.call_ns as own_ns")
     )
-    same_process = (retaken["run"] == t.revocations["run"]) & (retaken["journal"] == t.revocations["journal"])
-    after_first = retaken["own_ns"] <= t.revocations["time_ns"]
-    before_second = retaken["call_ns"] >= t.revocations["time_ns"]
+    same_process = (retaken["run"] == tables.revocations["run"]) & (
+        retaken["journal"] == tables.revocations["journal"]
+    )
+    after_first = retaken["own_ns"] <= tables.revocations["time_ns"]
+    before_second = retaken["call_ns"] >= tables.revocations["time_ns"]
     return finding(
-        retaken.join(broadcast(t.revocations), same_process & before_second & after_first, "left_anti"),
+        retaken.join(broadcast(tables.revocations), same_process & before_second & after_first, "left_anti"),
         "contended-id",
         order=["op"],
         ops="array(op)",

@@ -58,9 +58,9 @@ EDGES = {
 }
 
 
-def cycles_external(t: ExternalTables) -> DataFrame:
+def cycles_external(tables: ExternalTables) -> DataFrame:
     """Return one row for each component."""
-    return t.components
+    return tables.components
 
 
 def _meaning(graph: CycleKind) -> str:

@@ -51,11 +51,11 @@ RULES = (
 """One finding for each value that has several positions."""
 
 
-def duplicate_external(t: ExternalTables) -> DataFrame:
+def duplicate_external(tables: ExternalTables) -> DataFrame:
     """Return one row for each record of an external history that has several offsets."""
-    several = t.attempts.where("lowest < highest").select("run", "key", "value")
+    several = tables.attempts.where("lowest < highest").select("run", "key", "value")
     positions = (
-        t.steps.join(broadcast(several), on=["run", "key", "value"], how="inner")
+        tables.steps.join(broadcast(several), on=["run", "key", "value"], how="inner")
         .groupBy("run", "key", "value")
         .agg(F.expr("array_sort(collect_set(offset)) as offsets"), F.expr("collect_set(op) as ops"))
     )

@@ -26,9 +26,9 @@ from harness.results.example import Example, Record
 from harness.results.wording import printable
 
 
-def group_offset_regression(t: Tables) -> DataFrame:
+def group_offset_regression(tables: Tables) -> DataFrame:
     """Return one row for each offset commit below the one before it."""
-    commits = t.log_entries.where("commit is not null and fate in ('commit', 'plain')").selectExpr(
+    commits = tables.log_entries.where("commit is not null and fate in ('commit', 'plain')").selectExpr(
         "run",
         "commit.group",
         "commit.tp",

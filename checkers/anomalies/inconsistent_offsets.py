@@ -32,14 +32,14 @@ NAME = "inconsistent-offsets"
 SUSPECTS = (Suspect("log_entries", "values_differ"),)
 
 
-def inconsistent_offsets(t: Tables) -> DataFrame:
+def inconsistent_offsets(tables: Tables) -> DataFrame:
     """Return one row for each offset with several values."""
     final_read = "if(found, struct(value as value, cast(null as bigint) as op), null)"
     acked = "transform(acks, a -> struct(a.value as value, a.op as op))"
-    stored = t.log_entries.where("values_differ").selectExpr(
+    stored = tables.log_entries.where("values_differ").selectExpr(
         "run", "tp", "offset", f"explode(concat(array({final_read}), {acked})) as report"
     )
-    delivered = t.deliveries.where("values_differ").selectExpr(
+    delivered = tables.deliveries.where("values_differ").selectExpr(
         "run", "tp", "offset", "struct(value, op) as report"
     )
     positions = (
@@ -62,10 +62,10 @@ def inconsistent_offsets(t: Tables) -> DataFrame:
     )
 
 
-def inconsistent_offsets_external(t: ExternalTables) -> DataFrame:
+def inconsistent_offsets_external(tables: ExternalTables) -> DataFrame:
     """Return one row for each offset with several values."""
     positions = (
-        t.steps.where("clash")
+        tables.steps.where("clash")
         .groupBy("run", "key", "offset")
         .agg(F.expr("array_sort(collect_set(value)) as values"), F.expr("collect_set(op) as ops"))
     )

@@ -31,8 +31,8 @@ RULES = (
 """One finding for each operation of a stored run whose outcome neither its client nor the logs know."""
 
 
-def indeterminate_external(t: ExternalTables) -> DataFrame:
+def indeterminate_external(tables: ExternalTables) -> DataFrame:
     """Return one row for each operation that sent records, got no answer, and has no record that was ok-read."""
-    unanswered = t.attempts.where(f"not due and writer_outcome in ({INFO}, {OPEN})")
+    unanswered = tables.attempts.where(f"not due and writer_outcome in ({INFO}, {OPEN})")
     operations = unanswered.select("run", "writer").distinct().withColumnRenamed("writer", "op")
     return finding(operations, NAME, order=["op"], operation=operation())

@@ -23,9 +23,9 @@ from harness.results.example import Example
 from harness.results.wording import printable
 
 
-def int_send_skip_external(t: ExternalTables) -> DataFrame:
+def int_send_skip_external(tables: ExternalTables) -> DataFrame:
     """Return one row for each pair of neighbours."""
-    return jump_findings(t.jumps.where("not polled and inside").where(SKIPS), "'int-send-skip'")
+    return jump_findings(tables.jumps.where("not polled and inside").where(SKIPS), "'int-send-skip'")
 
 
 def _sentence(e: Example) -> str:

@@ -50,10 +50,10 @@ DONE = """if(e.intermediate_topic is null, struct(tp, offset), array_min(transfo
 SUSPECTS = (Suspect("inputs", f"visible and size({MISSING_OUTPUTS}) > 0"),)
 
 
-def lost_input(t: Tables) -> DataFrame:
+def lost_input(tables: Tables) -> DataFrame:
     """Return one row for each input and output name."""
     due = (
-        t.inputs.where(f"visible and size({MISSING_OUTPUTS}) > 0")
+        tables.inputs.where(f"visible and size({MISSING_OUTPUTS}) > 0")
         .selectExpr("run", "tp", "offset", "outputs", "each", f"explode({MISSING_OUTPUTS}) as e")
         .selectExpr(
             *("run", "tp", "offset", "outputs", "e.group", "e.output_name", "e.topic"),
@@ -61,11 +61,11 @@ def lost_input(t: Tables) -> DataFrame:
         )
         .selectExpr("*", "done.tp as done_tp")
     )
-    groups = t.groups.withColumnRenamed("tp", "done_tp")
+    groups = tables.groups.withColumnRenamed("tp", "done_tp")
     lost = (
         due.join(broadcast(groups), on=["run", "group", "done_tp"], how="left")
         .where("marked or (done.offset >= first and done.offset < final)")
-        .join(broadcast(t.topics), on=["run", "topic"], how="inner")
+        .join(broadcast(tables.topics), on=["run", "topic"], how="inner")
         .where("topic_ru_end and (topic_logged or topic_rc_end) and topic_whole")
         .selectExpr("*", "filter(outputs, o -> o.output_name = output_name and o.topic = topic) as tried")
     )
@@ -87,7 +87,7 @@ def lost_input(t: Tables) -> DataFrame:
     )
 
 
-def explain(t: Tables, findings: Mapping[int, list[Findings]]) -> None:
+def explain(tables: Tables, findings: Mapping[int, list[Findings]]) -> None:
     """Add to each example the first offset commit by which the group went past the input."""
     lost = [
         (run, example, example.inputs[0])
@@ -98,9 +98,9 @@ def explain(t: Tables, findings: Mapping[int, list[Findings]]) -> None:
     inputs: set[tuple[int, ...]] = {(run, at.facts["tp"], at.facts["offset"]) for run, _, at in lost}
     by = "struct(offset, tp, producer_id, epoch, fate, marker_offset, commit.committed as committed, commit.op as op)"
     passed = (
-        t.log_entries.where("commit is not null and fate in ('commit', 'plain')")
+        tables.log_entries.where("commit is not null and fate in ('commit', 'plain')")
         .selectExpr("run", "commit.tp as of", "commit.group", f"{by} as by")
-        .join(broadcast(wanted_keys(t.log_entries.sparkSession, LOST[:3], inputs)), on=["run", "of"])
+        .join(broadcast(wanted_keys(tables.log_entries.sparkSession, LOST[:3], inputs)), on=["run", "of"])
         .where("by.committed > input")
         .groupBy(*LOST)
         .agg(F.min("by").alias("by"))

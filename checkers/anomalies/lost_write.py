@@ -70,14 +70,14 @@ RULES = (
 """One finding for each acknowledged record that is gone, and for each unnamed committed record that was not read."""
 
 
-def lost_write_external(t: ExternalTables) -> DataFrame:
+def lost_write_external(tables: ExternalTables) -> DataFrame:
     """Return one row for each committed record of an external history that ok reads passed and did not receive.
 
     A read passes a record if it received a record of the same key whose index is not below the highest index of that
     record.
     """
     return finding(
-        t.attempts.where(LOST),
+        tables.attempts.where(LOST),
         NAME,
         order=["key", "value"],
         ops="array(writer)",

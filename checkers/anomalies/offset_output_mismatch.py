@@ -211,24 +211,24 @@ RULES = (
 OFFSETS_OUTSIDE = "an offset was committed outside a transaction"
 
 
-def offset_output_mismatch(t: Tables) -> DataFrame:
+def offset_output_mismatch(tables: Tables) -> DataFrame:
     """Return one row for each offset commit outside any transaction that went past an input of an aggregate.
 
     Only the last record of a key is checked in these runs, and the topic of that record is written in transactions. It
     is not known which transaction processed the input.
     """
     within = (
-        t.log_transactions.where("decided = 'commit' and not journaled")
+        tables.log_transactions.where("decided = 'commit' and not journaled")
         .selectExpr("run", "explode(records.tp) as tp")
         .distinct()
-        .join(broadcast(t.tps.select("run", "tp", "topic")), on=["run", "tp"])
+        .join(broadcast(tables.tps.select("run", "tp", "topic")), on=["run", "tp"])
         .select("run", "topic")
         .distinct()
     )
     by_group = "partition by run, commit.group, commit.tp order by offset"
     before = f"{by_group} rows between unbounded preceding and 1 preceding"
     passed = (
-        t.log_entries.where("commit.committed is not null and fate in ('commit', 'plain')")
+        tables.log_entries.where("commit.committed is not null and fate in ('commit', 'plain')")
         .selectExpr(
             *(
                 "run",
@@ -248,7 +248,7 @@ def offset_output_mismatch(t: Tables) -> DataFrame:
         )
     )
     due = (
-        t.inputs.where("visible and size(adds) > 0")
+        tables.inputs.where("visible and size(adds) > 0")
         .selectExpr("run", "tp", "offset", "inline(adds)")
         .join(broadcast(within), on=["run", "topic"], how="left_semi")
         .select("run", "group", "tp", "offset")

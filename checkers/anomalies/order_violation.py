@@ -48,9 +48,9 @@ asks it moves the key back, and then again.
 """
 
 
-def order_violation(t: Tables) -> DataFrame:
+def order_violation(tables: Tables) -> DataFrame:
     """Return one row for each output above an output of a later input, and for each key in several partitions."""
-    outputs = _ordered_outputs(t)
+    outputs = _ordered_outputs(tables)
     out_of_order = (
         outputs.selectExpr("*", f"count(1) over ({SAME_KEY}, input) as same")
         .where("same = 1")
@@ -71,14 +71,14 @@ def order_violation(t: Tables) -> DataFrame:
     return reversed_outputs.unionByName(_in_several_partitions(outputs))
 
 
-def _ordered_outputs(t: Tables) -> DataFrame:
+def _ordered_outputs(tables: Tables) -> DataFrame:
     """Select the visible outputs with a key, of stages that promise order."""
-    by_partition = t.tps.selectExpr("run", "tp as in_tp", "ordered")
-    orders = t.orders.selectExpr("run", "in_tp", "topic", "output_name", "promised")
-    growths = t.tps.select("run", "tp", "growths")
+    by_partition = tables.tps.selectExpr("run", "tp as in_tp", "ordered")
+    orders = tables.orders.selectExpr("run", "in_tp", "topic", "output_name", "promised")
+    growths = tables.tps.select("run", "tp", "growths")
     return (
         # The default partitioner of librdkafka sends an empty key to any partition.
-        t.log_entries.where(
+        tables.log_entries.where(
             "found and visible and output_name is not null and coalesce(key, '') != '' and size(inputs) = 1"
         )
         .selectExpr(

@@ -94,10 +94,10 @@ UNANNOUNCED = "send is null and exists(positions, p -> p.visible)"
 SUSPECTS = (Suspect("attempts", UNANNOUNCED),)
 
 
-def phantom(t: Tables) -> DataFrame:
+def phantom(tables: Tables) -> DataFrame:
     """Return one row for each visible record that no process announced."""
     visible = (
-        t.attempts.where(UNANNOUNCED)
+        tables.attempts.where(UNANNOUNCED)
         .select("run", "value", F.explode("positions").alias("position"))
         .where("position.visible")
         .select(
@@ -110,8 +110,8 @@ def phantom(t: Tables) -> DataFrame:
         )
     )
     unannounced = (
-        visible.join(broadcast(t.journals), on=["run", "journal"], how="left")
-        .join(broadcast(t.topics), on=["run", "topic"], how="left")
+        visible.join(broadcast(tables.journals), on=["run", "journal"], how="left")
+        .join(broadcast(tables.topics), on=["run", "topic"], how="left")
         .where(
             f"if(value is null or journal = '', announced or {STRAY}, coalesce(intact and not ({CUT_OFF}), false))"
         )
@@ -126,12 +126,12 @@ def phantom(t: Tables) -> DataFrame:
     )
 
 
-def phantom_external(t: ExternalTables) -> DataFrame:
+def phantom_external(tables: ExternalTables) -> DataFrame:
     """Return one row for each record that an ok operation polled and no operation sent.
 
     The polls of `info` and `fail` operations prove nothing.
     """
-    read = t.reads.where(F.col("writer").isNull() & (F.col("outcome") == OK))
+    read = tables.reads.where(F.col("writer").isNull() & (F.col("outcome") == OK))
     unsent = read.groupBy("run", "key", "value").agg(F.min(F.struct("op", "offset")).alias("read"))
     return finding(
         unsent.select("run", "key", "value", "read.*"),

@@ -72,9 +72,9 @@ RULES = (
 """One finding for each step from one operation to the next, and for each operation and partition with a step inside."""
 
 
-def poll_order_external(t: ExternalTables) -> DataFrame:
+def poll_order_external(tables: ExternalTables) -> DataFrame:
     """Return one row for each operation and key, or for each pair of neighbours."""
-    jumps = t.jumps.where("polled and not if(inside, rebalanced, forgotten)")
+    jumps = tables.jumps.where("polled and not if(inside, rebalanced, forgotten)")
     return jump_findings(
         jumps,
         f"case when inside and {SKIPS} then 'int-poll-skip' when inside and {BACK} then 'int-nonmonotonic-poll' "

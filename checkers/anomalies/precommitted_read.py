@@ -26,16 +26,16 @@ NAME = "precommitted-read"
 SUSPECTS = (Suspect("reader_steps", "move = 'mixed'"),)
 
 
-def precommitted_read(t: Tables) -> DataFrame:
+def precommitted_read(tables: Tables) -> DataFrame:
     """Return one row for each delivery."""
-    mixed = t.reader_steps.where("move = 'mixed'").select("run", "op", "tp")
+    mixed = tables.reader_steps.where("move = 'mixed'").select("run", "op", "tp")
     sent = (
-        mixed.join(t.operations, on=["run", "op"], how="inner")
+        mixed.join(tables.operations, on=["run", "op"], how="inner")
         .selectExpr("run", "op", "tp", "explode(filter(records, r -> r.acked and r.tp = tp)) as record")
         .select("run", "op", "tp", "record.offset")
     )
     return finding(
-        t.polls.where(f"promised = '{Isolation.READ_COMMITTED.value}'")
+        tables.polls.where(f"promised = '{Isolation.READ_COMMITTED.value}'")
         .select("run", "op", "tp", "offset")
         .join(sent, on=["run", "op", "tp", "offset"], how="left_semi"),
         NAME,
@@ -46,10 +46,10 @@ def precommitted_read(t: Tables) -> DataFrame:
     )
 
 
-def precommitted_read_external(t: ExternalTables) -> DataFrame:
+def precommitted_read_external(tables: ExternalTables) -> DataFrame:
     """Return one row for each operation and record."""
     return finding(
-        t.reads.where("own").dropDuplicates(["run", "op", "key", "value"]),
+        tables.reads.where("own").dropDuplicates(["run", "op", "key", "value"]),
         NAME,
         order=["op", "key", "value"],
         ops="array(op)",

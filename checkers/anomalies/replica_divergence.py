@@ -38,11 +38,11 @@ COMPARED = ("crc", "leader_epoch", "last_offset", "count", "marker")
 """Columns of a batch that must be the same on all replicas."""
 
 
-def replica_divergence(t: Tables) -> DataFrame:
+def replica_divergence(tables: Tables) -> DataFrame:
     """Return one row for each offset at which the replicas do not hold the same batch."""
     bounds = [F.expr(f"{end}({column}) as {end}_{column}") for column in COMPARED for end in ("min", "max")]
     positions = (
-        _batches(t)
+        _batches(tables)
         .groupBy("run", "tp", "base_offset")
         .agg(
             *bounds,
@@ -62,7 +62,7 @@ def replica_divergence(t: Tables) -> DataFrame:
     )
 
 
-def explain(t: Tables, findings: Mapping[int, list[Findings]]) -> None:
+def explain(tables: Tables, findings: Mapping[int, list[Findings]]) -> None:
     """Add to each example what each replica holds, and which replicas hold nothing."""
     examples = [
         (run, example)
@@ -72,7 +72,7 @@ def explain(t: Tables, findings: Mapping[int, list[Findings]]) -> None:
     ]
     batch = "struct(broker, leader, last_offset, crc, leader_epoch, count, producer_id, epoch)"
     positions = (
-        _batches(t)
+        _batches(tables)
         .groupBy("run", "tp", "base_offset")
         .agg(
             F.expr(f"array_sort(collect_list({batch})) as held"),
@@ -93,24 +93,24 @@ def explain(t: Tables, findings: Mapping[int, list[Findings]]) -> None:
         example.facts["lacking"] = row["lacking"]
 
 
-def _batches(t: Tables) -> DataFrame:
+def _batches(tables: Tables) -> DataFrame:
     """Return the batches of the checked replicas, with `brokers` (all replicas) and `holders` (who must hold it)."""
     return (
-        t.headers.join(broadcast(_replicas(t)), on=["run", "tp"], how="inner")
+        tables.headers.join(broadcast(_replicas(tables)), on=["run", "tp"], how="inner")
         .selectExpr("*", f"filter(replicas, r -> {MUST_HOLD}) as holders")
         .where("exists(holders, r -> r.broker = broker)")
     )
 
 
-def _replicas(t: Tables) -> DataFrame:
+def _replicas(tables: Tables) -> DataFrame:
     """Return run, tp, replicas [broker, log_start, end] and brokers.
 
     From `log_start` until `end`, a replica must hold what the other replicas hold.
     """
     replica = "struct(broker, log_start, least(log_end, high_watermark, coalesce(reached, 0)) as end)"
-    compared = t.tps.where("logged and not compacts and followers > 0").select("run", "tp")
+    compared = tables.tps.where("logged and not compacts and followers > 0").select("run", "tp")
     return (
-        t.replicas.where("high_watermark is not null")
+        tables.replicas.where("high_watermark is not null")
         .groupBy("run", "tp")
         .agg(F.expr(f"collect_list({replica}) as replicas"))
         .join(broadcast(compared), on=["run", "tp"], how="left_semi")

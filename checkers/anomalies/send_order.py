@@ -50,10 +50,10 @@ RULES = (_rule("nonmonotonic-send", "not coalesce(inside, false)"), _rule("int-n
 """One finding for each step back between operations, and for each operation and partition with a step back inside."""
 
 
-def send_order_external(t: ExternalTables) -> DataFrame:
+def send_order_external(tables: ExternalTables) -> DataFrame:
     """Return one row for each operation and key, or for each pair of neighbours."""
     return jump_findings(
-        t.jumps.where("not polled").where(BACK),
+        tables.jumps.where("not polled").where(BACK),
         "case when inside then 'int-nonmonotonic-send' "
         f"when outcome in ({OK}, {INFO}) and not forgotten then 'nonmonotonic-send' end",
     )

@@ -116,10 +116,10 @@ RULES = (
 """One finding for each transaction."""
 
 
-def torn_transaction(t: Tables) -> DataFrame:
+def torn_transaction(tables: Tables) -> DataFrame:
     """Return one row for each operation whose parts belong to several transactions of the transaction log."""
     torn = (
-        transactions_of_operations(t.operations, t.markers)
+        transactions_of_operations(tables.operations, tables.markers)
         .groupBy("run", "op", "log_tp", "log_offset")
         .agg(F.expr("any_value(decided) as decided"), F.expr("collect_set(tp) as tps"))
         .groupBy("run", "op")
@@ -145,17 +145,17 @@ def torn_transaction(t: Tables) -> DataFrame:
     )
 
 
-def torn_transaction_external(t: ExternalTables) -> DataFrame:
+def torn_transaction_external(tables: ExternalTables) -> DataFrame:
     """Return one row for each transaction of an external history of which only a part was read.
 
     An ok operation received one of its records, and another one is lost though its offset is known.
     """
     lost = (
-        t.attempts.where(LOST)
+        tables.attempts.where(LOST)
         .groupBy("run", F.col("writer").alias("op"))
         .agg(F.expr("array_sort(collect_set(struct(key, value, lowest_offset as offset))) as unread"))
     )
-    read = t.siblings.groupBy("run", "op").agg(
+    read = tables.siblings.groupBy("run", "op").agg(
         F.expr("array_sort(collect_set(struct(key, value, offset))) as read")
     )
     return finding(

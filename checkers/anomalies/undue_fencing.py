@@ -48,9 +48,9 @@ had begun when the producer was fenced, and `own.returned` those that had ended 
 SUSPECTS = (Suspect("operations", "operation.transactional_id is not null and operation.fenced"),)
 
 
-def undue_fencing(t: Tables) -> DataFrame:
+def undue_fencing(tables: Tables) -> DataFrame:
     """Return one row for each fenced operation."""
-    operations = t.operations.where("operation.transactional_id is not null").selectExpr(
+    operations = tables.operations.where("operation.transactional_id is not null").selectExpr(
         "run",
         "operation.transactional_id",
         "op",
@@ -60,7 +60,7 @@ def undue_fencing(t: Tables) -> DataFrame:
     )
     inits, fenced = operations.where("f = 'init'"), operations.where("fenced")
     return finding(
-        _with_explanations(_with_own(t.inits, fenced), inits, _aborts(t)).where(
+        _with_explanations(_with_own(tables.inits, fenced), inits, _aborts(tables)).where(
             f"own is not null and not ({EXPLAINED})"
         ),
         "undue-fencing",
@@ -108,15 +108,15 @@ def _with_explanations(fenced: DataFrame, inits: DataFrame, aborts: DataFrame) -
     )
 
 
-def _aborts(t: Tables) -> DataFrame:
+def _aborts(tables: Tables) -> DataFrame:
     """Return the aborts by time-out, between `at_ns` and `until_ns` of the run's clock.
 
     If the wall clock of the run is not known, the range is unlimited.
     """
     at_ns = "cast(1000000 * (update_ms - wall_ms{by}) as long)"
     return (
-        t.states.where("state = 'PrepareAbort' and update_ms >= start_ms + timeout_ms")
-        .join(broadcast(t.runs.select("run", "wall_ms")), on="run", how="left")
+        tables.states.where("state = 'PrepareAbort' and update_ms >= start_ms + timeout_ms")
+        .join(broadcast(tables.runs.select("run", "wall_ms")), on="run", how="left")
         .selectExpr(
             *ID,
             f"coalesce({at_ns.format(by=f' - {CLOCKS_MS}')}, {EARLIEST_NS}) as at_ns",

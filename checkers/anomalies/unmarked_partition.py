@@ -41,11 +41,11 @@ LOG = ("run", "tp", "producer_id")
 """A producer in a partition."""
 
 
-def unmarked_partition(t: Tables) -> DataFrame:
+def unmarked_partition(tables: Tables) -> DataFrame:
     """Return one row for each producer id and partition."""
-    written = t.batches.where("not compacted and log_start = 0").select(*LOG, "markers")
+    written = tables.batches.where("not compacted and log_start = 0").select(*LOG, "markers")
     unmarked = (
-        _completed(t)
+        _completed(tables)
         .unionByName(written, allowMissingColumns=True)
         .groupBy(*LOG)
         .agg(
@@ -68,15 +68,15 @@ def unmarked_partition(t: Tables) -> DataFrame:
     )
 
 
-def _completed(t: Tables) -> DataFrame:
+def _completed(tables: Tables) -> DataFrame:
     """Return one row for each completed transaction and each of its partitions."""
-    return t.states.where("state in ('CompleteCommit', 'CompleteAbort')").selectExpr(
+    return tables.states.where("state in ('CompleteCommit', 'CompleteAbort')").selectExpr(
         *("run", "explode(before.tps) as tp", "before.producer_id as producer_id", "transactional_id"),
         *("log_tp", "log_offset", "epoch", "state", "before.update_ms as prepared_ms"),
     )
 
 
-def explain(t: Tables, findings: Mapping[int, list[Findings]]) -> None:
+def explain(tables: Tables, findings: Mapping[int, list[Findings]]) -> None:
     """Add to each example the first transaction without a marker, and its first record in the partition."""
     examples = {
         (run, example.facts["place"].facts["tp"], example.facts["producer_id"]): example
@@ -84,9 +84,11 @@ def explain(t: Tables, findings: Mapping[int, list[Findings]]) -> None:
         for finding in run_findings
         for example in finding.examples
     }
-    wanted = broadcast(wanted_keys(t.states.sparkSession, LOG, set(examples)))
-    entries = t.headers.where("leader").select(*LOG, "base_offset", "marker", "epoch", "max_timestamp_ms")
-    transactions = _collect(_completed(t).join(wanted, on=list(LOG)), "log_offset")
+    wanted = broadcast(wanted_keys(tables.states.sparkSession, LOG, set(examples)))
+    entries = tables.headers.where("leader").select(
+        *LOG, "base_offset", "marker", "epoch", "max_timestamp_ms"
+    )
+    transactions = _collect(_completed(tables).join(wanted, on=list(LOG)), "log_offset")
     entries_by_log = _collect(entries.join(wanted, on=list(LOG)), "base_offset")
     for log, example in examples.items():
         entries_of_log = entries_by_log[log]

@@ -36,19 +36,19 @@ UNPOLLED = """send.acked and send.reported_end = 'committed'
 SUSPECTS = (Suspect("attempts", UNPOLLED),)
 
 
-def unseen(t: Tables) -> DataFrame:
+def unseen(tables: Tables) -> DataFrame:
     """Return one row for each record."""
-    acked = t.attempts.where(UNPOLLED).select("run", "value", "send", "send.topic", "send.tp")
-    ends = t.tps.select("run", "tp", "rc_end", "rc_first", "compacted")
+    acked = tables.attempts.where(UNPOLLED).select("run", "value", "send", "send.topic", "send.tp")
+    ends = tables.tps.select("run", "tp", "rc_end", "rc_first", "compacted")
     missing = (
         acked.join(broadcast(ends), on=["run", "tp"], how="left")
-        .join(broadcast(t.topics), on=["run", "topic"], how="left")
+        .join(broadcast(tables.topics), on=["run", "topic"], how="left")
         .where(
             "if(tp is not null, rc_end and not compacted and coalesce(send.offset, 0) >= rc_first, "
             "topic_rc_end and topic_whole)"
         )
     )
-    polled = t.polls.select("run", "value").join(
+    polled = tables.polls.select("run", "value").join(
         broadcast(missing.select("run", "value")), on=["run", "value"], how="left_semi"
     )
     return finding(
@@ -62,10 +62,10 @@ def unseen(t: Tables) -> DataFrame:
     )
 
 
-def unseen_external(t: ExternalTables) -> DataFrame:
+def unseen_external(tables: ExternalTables) -> DataFrame:
     """Return one row for each record of an external history that an ok operation sent and none received."""
     return finding(
-        t.attempts.where("ok_sent and not ok_read"),
+        tables.attempts.where("ok_sent and not ok_read"),
         NAME,
         order=["key", "value"],
         ops="array(writer)",

@@ -81,17 +81,17 @@ RULES = (
 """One finding for each batch or marker."""
 
 
-def zombie_write(t: Tables) -> DataFrame:
+def zombie_write(tables: Tables) -> DataFrame:
     """Return one row for each transaction of a replaced process, and for each committed batch of a wrong epoch."""
-    return _after_another_process(t).unionByName(_of_another_epoch(t))
+    return _after_another_process(tables).unionByName(_of_another_epoch(tables))
 
 
-def _of_another_epoch(t: Tables) -> DataFrame:
-    transactions = t.markers.where("not doubtful").select(
+def _of_another_epoch(tables: Tables) -> DataFrame:
+    transactions = tables.markers.where("not doubtful").select(
         "run", "tp", "marker_offset", "transactional_id", "given_epoch"
     )
     wrong = (
-        t.batches.where(f"{COMMITTED} and coalesce(epoch >= epoch_before, true)")
+        tables.batches.where(f"{COMMITTED} and coalesce(epoch >= epoch_before, true)")
         .join(prefer_hash_join(transactions), on=["run", "tp", "marker_offset"], how="left")
         .where("coalesce(epoch != given_epoch, marker_epoch - epoch not in (0, 1))")
     )
@@ -108,11 +108,11 @@ def _of_another_epoch(t: Tables) -> DataFrame:
     )
 
 
-def _after_another_process(t: Tables) -> DataFrame:
-    commits = t.operations.where(f"operation.commit_ns is not null and ({EFFECTIVE})").selectExpr(
+def _after_another_process(tables: Tables) -> DataFrame:
+    commits = tables.operations.where(f"operation.commit_ns is not null and ({EFFECTIVE})").selectExpr(
         "run", "op", "operation.transactional_id", "operation.journal", "operation.commit_ns as time_ns"
     )
-    inits = t.inits.selectExpr(
+    inits = tables.inits.selectExpr(
         "run",
         "transactional_id",
         "journal",

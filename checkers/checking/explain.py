@@ -44,7 +44,7 @@ Row = dict[str, Any]
 
 def explain(
     s: Sources,
-    t: Tables,
+    tables: Tables,
     rows: Mapping[tuple[int, str, bool], Findings],
     facts: Mapping[int, list[Fact]],
     content_runs: Collection[int] = (),
@@ -64,7 +64,7 @@ def explain(
     positions: set[Key] = {(run, *position) for run, part in parts if (position := _position(part))}
     ops: set[Key] = {(run, part.facts["op"]) for run, part in parts if part.get("op") is not None}
     stored = lookup(
-        t.log_entries.withColumnRenamed("correlation_key", "about").select(
+        tables.log_entries.withColumnRenamed("correlation_key", "about").select(
             "run", "tp", "offset", F.get("acks", F.lit(0))["op"].alias("op"), *RECORD_COLUMNS
         ),
         ("run", "tp", "offset"),

@@ -90,9 +90,9 @@ def check_histories(
     }
 
 
-def _add_records(numbers: Numbers, t: ExternalTables) -> None:
+def _add_records(numbers: Numbers, tables: ExternalTables) -> None:
     """Add the counts of records. Each Spark task has counted the records of its keys."""
-    for row in t.counted.toArrow().to_pylist():
+    for row in tables.counted.toArrow().to_pylist():
         numbers[row.pop("run")].update(row)
 
 
@@ -169,14 +169,14 @@ def _nothing_read(numbers: Counter[str], kinds: Counter[str]) -> Reason:
 
 
 def _explain(
-    t: ExternalTables,
+    tables: ExternalTables,
     ops_table: HistoryTable,
     names: HistoryTable,
     rows: Mapping[tuple[int, str, bool], Findings],
 ) -> None:
     """Add the operations, and the original keys and values, to the examples, in place."""
     examples = [(run, example) for (run, _, _), finding in rows.items() for example in finding.examples]
-    _add_records_of_steps(t, [part for _, example in examples for part in example.parts()])
+    _add_records_of_steps(tables, [part for _, example in examples for part in example.parts()])
     parts = [(run, part) for run, example in examples for part in example.parts()]
     operations = lookup(
         ops_table,
@@ -202,10 +202,10 @@ def _explain(
             example.facts["steps"] = [_describe_step(step) for step in steps]
 
 
-def _add_records_of_steps(t: ExternalTables, parts: Sequence[Part]) -> None:
+def _add_records_of_steps(tables: ExternalTables, parts: Sequence[Part]) -> None:
     """Add to each step of a cycle the records that connect its operations."""
     steps = [part for part in parts if "reference" in part.facts]
-    records = records_of(t.packs, {step.facts["reference"] for step in steps})
+    records = records_of(tables.packs, {step.facts["reference"] for step in steps})
     for step in steps:
         step_records = records[step.facts.pop("reference")]
         for name in ("record",) if step.get("kind") == WORDS[WR] else ("record", "following"):

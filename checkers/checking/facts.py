@@ -121,40 +121,40 @@ FACT_TABLES = ("log_entries", "operations", "attempts", "inputs", "log_transacti
 """The shared tables whose rows are counted."""
 
 
-def facts_query(t: Tables, table: str) -> TableQuery | None:
+def facts_query(tables: Tables, table: str) -> TableQuery | None:
     """Return what to count of a shared table; None: nothing."""
     if table == "log_entries":
-        ends = t.tps.select("run", "tp", "ru_first", "ru_next", "ru_end", "compacted")
-        entries = t.log_entries.join(broadcast(ends), on=["run", "tp"], how="inner")
+        ends = tables.tps.select("run", "tp", "ru_first", "ru_next", "ru_end", "compacted")
+        entries = tables.log_entries.join(broadcast(ends), on=["run", "tp"], how="inner")
         return TableQuery(table, entries, POSITIONS, by_tp="tp", sums={"observed": "observed"}, edge="offset")
     if table == "operations":
         condition = {
             name: f"operation.f != 'init' and ({condition})" for name, condition in OPERATIONS.items()
         }
-        return TableQuery(table, t.operations, condition)
+        return TableQuery(table, tables.operations, condition)
     if table == "attempts":
-        return TableQuery(table, t.attempts, ATTEMPTS)
+        return TableQuery(table, tables.attempts, ATTEMPTS)
     if table == "inputs":
-        return TableQuery(table, t.inputs, {}, sums={"expected": "size(expected)", "sums": "size(adds)"})
+        return TableQuery(table, tables.inputs, {}, sums={"expected": "size(expected)", "sums": "size(adds)"})
     if table == "log_transactions":
-        return TableQuery(table, t.log_transactions, LOG_TRANSACTIONS)
-    return TableQuery(table, t.states, STATES) if table == "states" else None
+        return TableQuery(table, tables.log_transactions, LOG_TRANSACTIONS)
+    return TableQuery(table, tables.states, STATES) if table == "states" else None
 
 
-def gather_facts(s: Sources, t: Tables, counts: Tally) -> dict[int, list[Fact]]:
+def gather_facts(s: Sources, tables: Tables, counts: Tally) -> dict[int, list[Fact]]:
     """Return the facts of each run, as pairs of kind and row. Columns that are null are left out."""
     facts: dict[int, list[Fact]] = defaultdict(list)
-    groups = local_rows(t.groups)
-    for kind, rows in {**t.facts, "group": _groups(t, groups), "progress": groups}.items():
+    groups = local_rows(tables.groups)
+    for kind, rows in {**tables.facts, "group": _groups(tables, groups), "progress": groups}.items():
         for row in rows:
-            counted = _of_partition(row, t.raw, counts) if kind == "partition" else {}
+            counted = _of_partition(row, tables.raw, counts) if kind == "partition" else {}
             facts[row["run"]].append((kind, _without_nulls({**row, **counted})))
     for run, contradiction in recorded_contradictions(s):
         facts[run].append(contradiction)
-    for run in {run for run, _ in (*t.raw.counts, *counts.counts)}:
-        facts[run].append(("numbers", _numbers(run, t.raw, counts)))
-        facts[run] += [("due", {"stage": stage}) for stage in sorted(t.raw.texts(run, "expected"))]
-    if joined := _joined(s, t, counts):
+    for run in {run for run, _ in (*tables.raw.counts, *counts.counts)}:
+        facts[run].append(("numbers", _numbers(run, tables.raw, counts)))
+        facts[run] += [("due", {"stage": stage}) for stage in sorted(tables.raw.texts(run, "expected"))]
+    if joined := _joined(s, tables, counts):
         for detail in reduce(DataFrame.unionByName, joined).collect():
             facts[detail["run"]].append((detail["kind"], json.loads(detail["detail"])))
     return dict(facts)
@@ -198,39 +198,39 @@ def _numbers(run: int, raw: Tally, counts: Tally) -> dict[str, int]:
     }
 
 
-def _joined(s: Sources, t: Tables, counts: Tally) -> list[DataFrame]:
+def _joined(s: Sources, tables: Tables, counts: Tally) -> list[DataFrame]:
     """Return the queries of facts that need a join, if the counts show that there is something to find: run, kind,
     detail (JSON).
     """
     parts = []
     if counts.any_row_matches("operations", "polls_within"):
-        parts.append(_rows(_read_within(s, t), "within"))
-    if counts.any_row_matches("operations", "of_several") and _reads_several(t):
-        parts.append(_rows(_several_topics(t), "shapes"))
+        parts.append(_rows(_read_within(s, tables), "within"))
+    if counts.any_row_matches("operations", "of_several") and _reads_several(tables):
+        parts.append(_rows(_several_topics(tables), "shapes"))
     if counts.any_row_matches("attempts", "stray"):
-        parts += [_rows(_unknown_journals(t), "values"), _rows(_cut_journals(t), "cut")]
+        parts += [_rows(_unknown_journals(tables), "values"), _rows(_cut_journals(tables), "cut")]
     parts += [
-        _rows(_unknown_markers(s, t), "markers"),
-        _rows(count_merged_transactions(t.operations, t.markers), "merged"),
+        _rows(_unknown_markers(s, tables), "markers"),
+        _rows(count_merged_transactions(tables.operations, tables.markers), "merged"),
     ]
     parts += [
-        _rows(count_shared_producers(t.states), "producers"),
-        _rows(count_doubtful_producers(t.markers), "doubtful"),
+        _rows(count_shared_producers(tables.states), "producers"),
+        _rows(count_doubtful_producers(tables.markers), "doubtful"),
     ]
     parts.append(_rows(_disorder(s), "disorder"))
-    if any(row["journaled"] is False for row in t.facts["stage"]):
-        parts += [_rows(_stored_spans(t), "spans"), _rows(_inputs_left(s, t), "left")]
+    if any(row["journaled"] is False for row in tables.facts["stage"]):
+        parts += [_rows(_stored_spans(tables), "spans"), _rows(_inputs_left(s, tables), "left")]
     return parts
 
 
-def _unknown_markers(s: Sources, t: Tables) -> DataFrame:
+def _unknown_markers(s: Sources, tables: Tables) -> DataFrame:
     """By partition, the producers with more markers than transactions in the transaction log, and the number of excess
     markers.
 
     `checkers.checking.logs` leaves out the markers of other users of a shared cluster.
     """
     return (
-        count_markers(s, t.tps, t.states)
+        count_markers(s, tables.tps, tables.states)
         .where("markers > ended")
         .groupBy("run", "tp")
         .agg(
@@ -259,11 +259,13 @@ def _rows(frame: DataFrame, kind: str) -> DataFrame:
     return frame.selectExpr("run", f"'{kind}' as kind", f"to_json(struct({body})) as detail")
 
 
-def _groups(t: Tables, groups: Sequence[Row]) -> list[Row]:
+def _groups(tables: Tables, groups: Sequence[Row]) -> list[Row]:
     """The groups of stages with commits in a partition, whose start there is not known: run, group, tp, final."""
-    topics = {(row["run"], row["tp"]): row["topic"] for row in t.facts["partition"]}
+    topics = {(row["run"], row["tp"]): row["topic"] for row in tables.facts["partition"]}
     read = {
-        (row["run"], row["group"], row["in_topic"]) for row in t.facts["stage"] if row["group"] is not None
+        (row["run"], row["group"], row["in_topic"])
+        for row in tables.facts["stage"]
+        if row["group"] is not None
     }
     return [
         {name: row[name] for name in ("run", "group", "tp", "final")}
@@ -274,9 +276,9 @@ def _groups(t: Tables, groups: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _read_within(s: Sources, t: Tables) -> DataFrame:
+def _read_within(s: Sources, tables: Tables) -> DataFrame:
     """By run, how many records of other processes committed transactions polled: run, read_within."""
-    committed = t.operations.where("settled = 'committed'").selectExpr("run", "op as txn")
+    committed = tables.operations.where("settled = 'committed'").selectExpr("run", "op as txn")
     named = s["ops"].selectExpr("run", "op as txn", "name as own")
     return (
         s["ops"]
@@ -291,70 +293,70 @@ def _read_within(s: Sources, t: Tables) -> DataFrame:
     )
 
 
-def _stored_spans(t: Tables) -> DataFrame:
+def _stored_spans(tables: Tables) -> DataFrame:
     """By run, how many completed transactions have the whole logs of all their partitions stored: run, spans_here."""
     partitions = (
-        t.tps.where(f"logged and {FROM_THE_START}").groupBy("run").agg(F.expr("collect_set(tp) as here"))
+        tables.tps.where(f"logged and {FROM_THE_START}").groupBy("run").agg(F.expr("collect_set(tp) as here"))
     )
-    ended = t.states.where(STATES["spans_ended"]).join(broadcast(partitions), on="run", how="left")
+    ended = tables.states.where(STATES["spans_ended"]).join(broadcast(partitions), on="run", how="left")
     return ended.groupBy("run").agg(*_counts({"spans_here": "size(array_except(before.tps, here)) = 0"}))
 
 
-def _inputs_left(s: Sources, t: Tables) -> DataFrame:
+def _inputs_left(s: Sources, tables: Tables) -> DataFrame:
     """By stage without journals, how many inputs lack an expected output, though the committed offset is not above them
     or is not known.
     """
     stages = s["stages"].where("journaled = false").select("run", "stage").distinct()
     return (
-        t.inputs.where(f"visible and size({MISSING_OUTPUTS}) > 0")
+        tables.inputs.where(f"visible and size({MISSING_OUTPUTS}) > 0")
         .selectExpr("run", "tp", "offset", f"explode({MISSING_OUTPUTS}) as e")
         .selectExpr("run", "tp", "offset", "e.stage", "e.group")
         .join(broadcast(stages), on=["run", "stage"], how="left_semi")
-        .join(broadcast(t.groups), on=["run", "group", "tp"], how="left")
+        .join(broadcast(tables.groups), on=["run", "group", "tp"], how="left")
         .where("final is null or offset >= final")
         .groupBy("run", "stage")
         .agg(F.expr("count(distinct tp, offset) as inputs"))
     )
 
 
-def _reads_several(t: Tables) -> bool:
+def _reads_several(tables: Tables) -> bool:
     """True if any stage reads several topics."""
-    read = {(row["run"], row["stage"], row["in_topic"]) for row in t.facts["stage"]}
+    read = {(row["run"], row["stage"], row["in_topic"]) for row in tables.facts["stage"]}
     return len(read) > len({(run, stage) for run, stage, _ in read})
 
 
-def _several_topics(t: Tables) -> DataFrame:
+def _several_topics(tables: Tables) -> DataFrame:
     """By run, the number of committed transactions with inputs of several topics."""
     inputs = (
-        t.operations.where("operation.f = 'txn' and settled = 'committed' and size(claims) > 1")
+        tables.operations.where("operation.f = 'txn' and settled = 'committed' and size(claims) > 1")
         .selectExpr("run", "op", "explode(claims) as claim")
         .selectExpr("run", "op", "claim.tp")
-        .join(broadcast(t.tps.select("run", "tp", "topic")), on=["run", "tp"], how="inner")
+        .join(broadcast(tables.tps.select("run", "tp", "topic")), on=["run", "tp"], how="inner")
     )
     by_operation = inputs.groupBy("run", "op").agg(F.expr("count(distinct topic) as topics"))
     return by_operation.groupBy("run").agg(*_counts({"several_topics": "topics > 1"}))
 
 
-def _unknown_journals(t: Tables) -> DataFrame:
+def _unknown_journals(tables: Tables) -> DataFrame:
     """By run, up to five journals that values name, but that are not stored."""
-    stray = t.attempts.where("send is null").selectExpr("run", f"{JOURNAL_OF} as journal")
+    stray = tables.attempts.where("send is null").selectExpr("run", f"{JOURNAL_OF} as journal")
     return (
         stray.where("journal != ''")
-        .join(broadcast(t.journals.select("run", "journal")), on=["run", "journal"], how="left_anti")
+        .join(broadcast(tables.journals.select("run", "journal")), on=["run", "journal"], how="left_anti")
         .groupBy("run")
         .agg(F.expr("slice(array_sort(collect_set(journal)), 1, 5) as unknown_journals"))
     )
 
 
-def _cut_journals(t: Tables) -> DataFrame:
+def _cut_journals(tables: Tables) -> DataFrame:
     """By run, up to five journals of killed processes that lost their last lines.
 
     A visible record names the last operation of the journal, or a later one, and the journal does not announce it.
     """
     return (
-        t.attempts.where("send is null and exists(positions, p -> p.visible)")
+        tables.attempts.where("send is null and exists(positions, p -> p.visible)")
         .selectExpr("run", f"{JOURNAL_OF} as journal", f"{OPERATION_OF} as number")
-        .join(broadcast(t.journals), on=["run", "journal"])
+        .join(broadcast(tables.journals), on=["run", "journal"])
         .where(f"{CUT_OFF} and unbroken")
         .groupBy("run")
         .agg(F.expr("slice(array_sort(collect_set(journal)), 1, 5) as cut_journals"))

@@ -61,30 +61,32 @@ def count_and_select(t: Tables, checkers: Sequence[Checker]) -> tuple[Tally, Sel
     return counts, Selection(frozenset(tables), frozenset(modules))
 
 
-def _tallied(t: Tables, conditions: Mapping[str, Mapping[str, str]]) -> Tally:
+def _tallied(tables: Tables, conditions: Mapping[str, Mapping[str, str]]) -> Tally:
     """Count the facts and the rows for which each of the wanted conditions holds."""
-    parts = [_counted(t, table, conditions.get(table, {})) for table in sorted({*FACT_TABLES, *conditions})]
+    parts = [
+        _counted(tables, table, conditions.get(table, {})) for table in sorted({*FACT_TABLES, *conditions})
+    ]
     counts = tally(parts[:PER_QUERY])
     for first in range(PER_QUERY, len(parts), PER_QUERY):
         counts |= tally(parts[first : first + PER_QUERY])
     return counts
 
 
-def _counted(t: Tables, table: str, conditions: Mapping[str, str]) -> TableQuery:
-    facts = facts_query(t, table)
+def _counted(tables: Tables, table: str, conditions: Mapping[str, str]) -> TableQuery:
+    facts = facts_query(tables, table)
     if facts is None:
-        return TableQuery(table, getattr(t, table), conditions)
+        return TableQuery(table, getattr(tables, table), conditions)
     return replace(facts, conditions={**facts.conditions, **conditions})
 
 
-def _conditions(t: Tables, checkers: Sequence[Checker]) -> dict[str, dict[str, str]]:
+def _conditions(tables: Tables, checkers: Sequence[Checker]) -> dict[str, dict[str, str]]:
     """By table and name, the conditions that select queries."""
     matches: dict[str, list[str]] = defaultdict(list)
     suspects: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for checker in checkers:
-        for rule in checker.rules(t):
+        for rule in checker.rules(tables):
             matches[rule.table].append(rule.condition)
-        for suspect in checker.suspects(t):
+        for suspect in checker.suspects(tables):
             suspects[suspect.table][checker.module].append(f"({suspect.where})")
     return {
         table: {

@@ -83,7 +83,7 @@ def no_progress(name: str) -> None:
 
 def run_checkers(
     s: Sources,
-    t: Tables,
+    tables: Tables,
     checkers: Sequence[Checker],
     examples: int,
     phase: Phase = no_progress,
@@ -96,19 +96,19 @@ def run_checkers(
         contents: the runs whose records are shown with their content
     """
     phase("checks")
-    counts, selection = count_and_select(t, checkers)
+    counts, selection = count_and_select(tables, checkers)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="facts") as pool:
-        facts_future = pool.submit(gather_facts, s, t, counts)
-        findings = collect(t, checkers, examples, selection)
+        facts_future = pool.submit(gather_facts, s, tables, counts)
+        findings = collect(tables, checkers, examples, selection)
         facts = facts_future.result()
     phase("examples")
-    explain_all(s, t, checkers, findings, facts, contents)
+    explain_all(s, tables, checkers, findings, facts, contents)
     return CheckOutput(findings.rows, facts, findings.crashed, findings.caused)
 
 
 def explain_all(
     s: Sources,
-    t: Tables,
+    tables: Tables,
     checkers: Sequence[Checker],
     findings: CollectedFindings,
     facts: Mapping[int, list[Fact]],
@@ -123,12 +123,12 @@ def explain_all(
         for (run, name, _), finding in findings.rows.items():
             if name in checker.anomalies:
                 by_run[run].append(finding)
-        _guarded(checker, partial(checker.explain, t, by_run), findings.crashed)
-    explain(s, t, findings.rows, facts, contents)
+        _guarded(checker, partial(checker.explain, tables, by_run), findings.crashed)
+    explain(s, tables, findings.rows, facts, contents)
 
 
 def collect(
-    t: Tables | ExternalTables,
+    tables: Tables | ExternalTables,
     checkers: Sequence[Checker],
     examples: int,
     selection: Selection | None = None,
@@ -141,13 +141,15 @@ def collect(
     crashed: dict[str, Reason] = {}
 
     def can_find(checker: Checker) -> bool:
-        return selection is None or not checker.suspects(t) or checker.module in selection.modules
+        return selection is None or not checker.suspects(tables) or checker.module in selection.modules
 
     with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="checkers") as pool:
-        futures = [pool.submit(_by_query, t, checker, crashed) for checker in checkers if can_find(checker)]
+        futures = [
+            pool.submit(_by_query, tables, checker, crashed) for checker in checkers if can_find(checker)
+        ]
         futures += [
-            pool.submit(_by_rules, t, table, rules, crashed)
-            for table, rules in _rules(t, checkers).items()
+            pool.submit(_by_rules, tables, table, rules, crashed)
+            for table, rules in _rules(tables, checkers).items()
             if selection is None or table in selection.tables
         ]
     parts = [part for future in futures for part in future.result()]
@@ -162,22 +164,27 @@ def collect(
     return CollectedFindings(rows, crashed, _find_causes(union) if several else set())
 
 
-def _rules(t: Tables | ExternalTables, checkers: Sequence[Checker]) -> dict[str, dict[Checker, list[Rule]]]:
+def _rules(
+    tables: Tables | ExternalTables, checkers: Sequence[Checker]
+) -> dict[str, dict[Checker, list[Rule]]]:
     """Return the rules by table and checker."""
     rules_of: dict[str, dict[Checker, list[Rule]]] = defaultdict(lambda: defaultdict(list))
     for checker in checkers:
-        for rule in checker.rules(t):
+        for rule in checker.rules(tables):
             rules_of[rule.table][checker].append(rule)
     return rules_of
 
 
 def _by_rules(
-    t: Tables | ExternalTables, table: str, rules_of: Mapping[Checker, list[Rule]], crashed: dict[str, Reason]
+    tables: Tables | ExternalTables,
+    table: str,
+    rules_of: Mapping[Checker, list[Rule]],
+    crashed: dict[str, Reason],
 ) -> list[QueryFindings]:
     """Apply all rules over one table in one query; if it fails, those of each checker in a query of their own."""
 
     def apply(rules: Sequence[Rule]) -> QueryFindings:
-        return _collect_if_few(apply_rules(getattr(t, table), rules))
+        return _collect_if_few(apply_rules(getattr(tables, table), rules))
 
     try:
         return [apply([rule for rules in rules_of.values() for rule in rules])]
@@ -194,12 +201,12 @@ def _by_rules(
 
 
 def _by_query(
-    t: Tables | ExternalTables, checker: Checker, crashed: dict[str, Reason]
+    tables: Tables | ExternalTables, checker: Checker, crashed: dict[str, Reason]
 ) -> list[QueryFindings]:
     """Run the query of a checker that needs more than rules."""
 
     def find() -> QueryFindings | None:
-        part = checker.find(t)
+        part = checker.find(tables)
         return _collect_if_few(part) if part is not None else None
 
     part = _guarded(checker, find, crashed)

@@ -53,35 +53,37 @@ class _Range:
     compacted: bool = False
 
 
-def measure_lag(t: RunTables) -> Lag:
+def measure_lag(tables: RunTables) -> Lag:
     """Return the lag of each group in each partition that its stage reads.
 
     This raises nothing. If a table is missing or damaged, `not_known` of the result says why the lag is not known.
     """
-    if not all(map(t.exists, ("replicas", "batches", "offsets"))):
+    if not all(map(tables.exists, ("replicas", "batches", "offsets"))):
         return Lag(not_known=NO_LOGS)
     try:
-        rows = list(_counted(t, list(_ranges(t))))
+        rows = list(_counted(tables, list(_ranges(tables))))
     except (UnreadableInput, pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         # A table is missing or damaged, or has null in a column that is never null.
         return Lag(not_known=f"the tables of the run cannot be read: {printable(error, 200)}")
     return Lag.of(rows) if rows else Lag(not_known="the table stages is empty")
 
 
-def _ranges(t: RunTables) -> Iterator[_Range]:
+def _ranges(tables: RunTables) -> Iterator[_Range]:
     """Yield a row for each group and each partition that its stage reads: committed offset, log end, and the range.
 
     A stage that does not commit for a group has one row for each topic.
     A program without journals may read a topic that its stage does not name, for instance a repartition topic of Kafka
     Streams. Its group has then committed offsets there.
     """
-    printed = t.metadata.stage_progress
-    stages = t.table("stages", ["stage", "group", "in_topic", "positions"]).to_pylist()
-    partitions = t.table("partitions", ["tp", "topic", "partition", "compacted"]).to_pylist()
-    leaders = {row["tp"]: row for row in t.rows("replicas", leader=[True])}
+    printed = tables.metadata.stage_progress
+    stages = tables.table("stages", ["stage", "group", "in_topic", "positions"]).to_pylist()
+    partitions = tables.table("partitions", ["tp", "topic", "partition", "compacted"]).to_pylist()
+    leaders = {row["tp"]: row for row in tables.rows("replicas", leader=[True])}
     offsets_tps = [row["tp"] for row in partitions if row["topic"] == CONSUMER_OFFSETS]
-    unread = _why_no_commits(t, offsets_tps, leaders)
-    commits = {} if unread else _last_commits(t, {stage["group"] for stage in stages} - {None}, offsets_tps)
+    unread = _why_no_commits(tables, offsets_tps, leaders)
+    commits = (
+        {} if unread else _last_commits(tables, {stage["group"] for stage in stages} - {None}, offsets_tps)
+    )
     done: set[tuple[str, int]] = set()
     counted: set[str] = set()
     for stage in stages:
@@ -148,11 +150,11 @@ def _positions_elsewhere(stage: Row) -> str:
     return ""
 
 
-def _why_no_commits(t: RunTables, offsets_tps: Collection[int], leaders: Mapping[int, Row]) -> str:
+def _why_no_commits(tables: RunTables, offsets_tps: Collection[int], leaders: Mapping[int, Row]) -> str:
     """Say why the committed offsets are not known; empty: the logs of all partitions that have them are stored."""
     if offsets_tps and all(tp in leaders and leaders[tp]["damaged"] is None for tp in offsets_tps):
         return ""
-    refused = t.metadata.refused_logs.get(CONSUMER_OFFSETS)
+    refused = tables.metadata.refused_logs.get(CONSUMER_OFFSETS)
     why = f": {printable(refused, 200)}" if refused else ""
     return f"the log of {CONSUMER_OFFSETS}, which has the committed offsets, was not read{why}"
 
@@ -178,16 +180,16 @@ def _range(of: _Range, commit: _Commit, log: Row | None) -> _Range:
 
 
 def _last_commits(
-    t: RunTables, groups: Collection[str], offsets_tps: Collection[int]
+    tables: RunTables, groups: Collection[str], offsets_tps: Collection[int]
 ) -> dict[tuple[str, int], _Commit]:
     """Return the last offset commits of these groups, by group and partition."""
     if not groups:
         return {}
     # `tp` is the partition of `__consumer_offsets`, as in the table batches; `of` is that of the committed offset.
-    commits = t.table("offsets", _OFFSETS, group=groups).rename_columns(
+    commits = tables.table("offsets", _OFFSETS, group=groups).rename_columns(
         ["tp", "base_offset", "group", "of", "committed", "producer_id", "transactional"]
     )
-    markers = t.table("batches", _BATCHES[:5], leader=[True], control=[True], tp=offsets_tps)
+    markers = tables.table("batches", _BATCHES[:5], leader=[True], control=[True], tp=offsets_tps)
     both = _with_fates(pa.concat_tables([commits, markers], promote_options="default"))
     commits = both.filter(pc.is_valid(both["group"]))
     effective = _last_by_group(commits, (Fate.PLAIN, Fate.COMMIT))
@@ -234,11 +236,11 @@ def _with_fates(entries: pa.Table) -> pa.Table:
     return entries.append_column("fate", fate)
 
 
-def _counted(t: RunTables, ranges: Sequence[_Range]) -> Iterator[PartitionLag]:
+def _counted(tables: RunTables, ranges: Sequence[_Range]) -> Iterator[PartitionLag]:
     """Yield the rows of all ranges, with the counts of their log entries."""
     to_count = {n: of for n, of in enumerate(ranges) if of.tp >= 0}
-    counts = _count_entries(t, to_count)
-    sentinels = _sentinels(t, {of.tp for of in to_count.values()})
+    counts = _count_entries(tables, to_count)
+    sentinels = _sentinels(tables, {of.tp for of in to_count.values()})
     for n, of in enumerate(ranges):
         if n in to_count:
             yield _with_counts(of, EntryCounts(**counts.get(n, {})), sentinels)
@@ -271,17 +273,17 @@ def _with_counts(
     )
 
 
-def _sentinels(t: RunTables, tps: Collection[int]) -> Mapping[int, Sequence[int]] | None:
+def _sentinels(tables: RunTables, tps: Collection[int]) -> Mapping[int, Sequence[int]] | None:
     """Return the offsets of the sentinels by partition. None: the run wrote none, because a stage keeps no journals."""
-    if not all(t.table("stages", ["journaled"])["journaled"].to_pylist()):
+    if not all(tables.table("stages", ["journaled"])["journaled"].to_pylist()):
         return None
     offsets: dict[int, list[int]] = {}
-    for row in t.table("records", ["tp", "offset"], sentinel=[True], tp=tps).to_pylist() if tps else ():
+    for row in tables.table("records", ["tp", "offset"], sentinel=[True], tp=tps).to_pylist() if tps else ():
         offsets.setdefault(row["tp"], []).append(row["offset"])
     return offsets
 
 
-def _count_entries(t: RunTables, ranges: Mapping[int, _Range]) -> dict[int, dict[str, int]]:
+def _count_entries(tables: RunTables, ranges: Mapping[int, _Range]) -> dict[int, dict[str, int]]:
     """Count the log entries in each range by kind, without batches that lack some of their records."""
     if not ranges:
         return {}
@@ -293,7 +295,7 @@ def _count_entries(t: RunTables, ranges: Mapping[int, _Range]) -> dict[int, dict
         }
     )
     lowest = wanted.group_by("tp").aggregate([("first", "min")]).combine_chunks()
-    batches = t.table("batches", _BATCHES, leader=[True], tp=lowest["tp"].to_pylist())
+    batches = tables.table("batches", _BATCHES, leader=[True], tp=lowest["tp"].to_pylist())
     # A marker is above the records that it decides, so what is below the lowest range is not needed.
     first = lowest["first_min"].take(pc.index_in(batches["tp"], value_set=lowest["tp"]))
     entries = _with_fates(batches.filter(pc.greater_equal(batches["last_offset"], first)))

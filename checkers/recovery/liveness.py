@@ -229,7 +229,7 @@ def _count(times_ns: Integers | None, window: Window) -> int | None:
 
 
 def read_progress(
-    t: RunTables,
+    tables: RunTables,
     pipeline: PipelineSpec,
     phases: Sequence[RunPhase],
     session_ms: int | None = None,
@@ -246,20 +246,22 @@ def read_progress(
         UnreadableInput: A table is damaged.
     """
     end_s = max((phase.end_s for phase in phases), default=math.inf)
-    logs = _read_logs(t, end_s)
-    timeline = load(t, end_s, with_commits=not logs)
+    logs = _read_logs(tables, end_s)
+    timeline = load(tables, end_s, with_commits=not logs)
     committed = timeline.transactions.filter(pc.field("ending") == Ending.COMMITTED.value)
     committed = committed.filter(committed["end_ns"].is_valid()).sort_by("end_ns")
     ended_ns = np.asarray(committed["end_ns"])
-    groups = _groups(t, pipeline, logs)
-    data = {t.name(tp): log for tp, log in logs.items() if t.topic_partitions[tp][0] != OFFSETS_TOPIC}
+    groups = _groups(tables, pipeline, logs)
+    data = {
+        tables.name(tp): log for tp, log in logs.items() if tables.topic_partitions[tp][0] != OFFSETS_TOPIC
+    }
     outputs = {
-        t.name(tp): times_ns
+        tables.name(tp): times_ns
         for tp, times_ns in _commits(timeline, logs).items()
-        if t.topic_partitions[tp][0] in pipeline.output_topics
+        if tables.topic_partitions[tp][0] in pipeline.output_topics
     }
     commits = [ended_ns, *outputs.values(), *(group.commits_ns for group in groups.values())]
-    aborted_ns, longest_ms = _transaction_log(t)
+    aborted_ns, longest_ms = _transaction_log(tables)
     pauses_ms = max((round(1000 * (stage.every_s or 0)) for stage in pipeline.stages), default=0)
     return RunProgress(
         commits_ns=sorted_times(*commits),
@@ -269,10 +271,10 @@ def read_progress(
         resolution_ns=1_000_000 if timeline.by_logs else 0,
         still={name: log.still for name, log in data.items()} if logs else None,
         groups=groups,
-        load_end_ns=_load_end_ns(t, pipeline, logs, phases),
+        load_end_ns=_load_end_ns(tables, pipeline, logs, phases),
         aborted_ns=aborted_ns,
         fenced_ns=None if timeline.by_logs else _fenced_ns(timeline),
-        rebalances_ns=None if timeline.by_logs else _rebalances_ns(t),
+        rebalances_ns=None if timeline.by_logs else _rebalances_ns(tables),
         bound_ns=None
         if longest_ms is None
         else (longest_ms + (SESSION_MS if session_ms is None else session_ms) + MARGIN_MS + pauses_ms)
@@ -280,12 +282,12 @@ def read_progress(
     )
 
 
-def _read_logs(t: RunTables, end_s: float) -> dict[int, PartitionLog]:
+def _read_logs(tables: RunTables, end_s: float) -> dict[int, PartitionLog]:
     """Return the logs of the topics of the run and of the offset commits. Empty: the run has no logs."""
-    if not t.exists("batches"):
+    if not tables.exists("batches"):
         return {}
-    own = [tp for tp, (topic, _) in t.topic_partitions.items() if topic != TRANSACTIONS_TOPIC]
-    return partition_logs(t, own, end_s)
+    own = [tp for tp, (topic, _) in tables.topic_partitions.items() if topic != TRANSACTIONS_TOPIC]
+    return partition_logs(tables, own, end_s)
 
 
 def _commits(timeline: Timeline, logs: Mapping[int, PartitionLog]) -> dict[int, Integers]:
@@ -296,28 +298,28 @@ def _commits(timeline: Timeline, logs: Mapping[int, PartitionLog]) -> dict[int, 
     return {int(own): sorted_times(time_ns[tp == own]) for own in np.unique(tp)}
 
 
-def _groups(t: RunTables, pipeline: PipelineSpec, logs: Mapping[int, PartitionLog]) -> dict[str, Group]:
+def _groups(tables: RunTables, pipeline: PipelineSpec, logs: Mapping[int, PartitionLog]) -> dict[str, Group]:
     """Return the progress of the groups that commit offsets. Empty: the run has no logs."""
-    if not logs or not t.exists("offsets"):
+    if not logs or not tables.exists("offsets"):
         return {}
-    positions = group_positions(t, logs)
+    positions = group_positions(tables, logs)
     topics: dict[str, set[str]] = {}
     for stage in pipeline.stages:
         if stage.group is not None and stage.offset_tracking is OffsetTracking.GROUP:
             topics.setdefault(stage.group, set()).update(stage.reads)
     groups = {}
     for group, read in topics.items():
-        tps = [tp for topic in sorted(read) for tp in sorted(t.partitions_of(topic)) if tp in logs]
+        tps = [tp for topic in sorted(read) for tp in sorted(tables.partitions_of(topic)) if tp in logs]
         own = {tp: positions.get((group, tp), Positions(NO_TIMES, NO_TIMES)) for tp in tps}
         groups[group] = Group(
             sorted_times(*(each.time_ns for each in own.values())),
-            {t.name(tp): (logs[tp], each) for tp, each in own.items()},
+            {tables.name(tp): (logs[tp], each) for tp, each in own.items()},
         )
     return groups
 
 
 def _load_end_ns(
-    t: RunTables, pipeline: PipelineSpec, logs: Mapping[int, PartitionLog], phases: Sequence[RunPhase]
+    tables: RunTables, pipeline: PipelineSpec, logs: Mapping[int, PartitionLog], phases: Sequence[RunPhase]
 ) -> int | None:
     """Return when the last input arrived in a topic that no stage writes, before the run stopped its feeder.
 
@@ -328,21 +330,21 @@ def _load_end_ns(
     arrivals = [
         log.time_ns[log.data & (log.time_ns <= (_NEVER if stopped_ns is None else stopped_ns))]
         for tp, log in logs.items()
-        if t.topic_partitions[tp][0] in sources
+        if tables.topic_partitions[tp][0] in sources
     ]
     last_ns = max((int(times[-1]) for times in arrivals if len(times)), default=0)
     return last_ns or stopped_ns
 
 
-def _transaction_log(t: RunTables) -> tuple[Integers | None, int | None]:
+def _transaction_log(tables: RunTables) -> tuple[Integers | None, int | None]:
     """Return when transactions were aborted, and the longest time-out of the transactions in milliseconds."""
-    if not t.exists("transactions"):
+    if not tables.exists("transactions"):
         return None, None
-    states = t.table("transactions", ("transactional_id", "state", "timeout_ms", "update_ms"))
+    states = tables.table("transactions", ("transactional_id", "state", "timeout_ms", "update_ms"))
     aborted = states.filter(pc.field("state") == "CompleteAbort")
     own = pc.invert(pc.starts_with(aborted["transactional_id"], WARM_UP))
     times_ms = aborted.filter(own)["update_ms"].drop_null()
-    times_ns = ((np.asarray(times_ms) - (t.wall_ms_at_zero or 0.0)) * 1e6).astype(np.int64)
+    times_ns = ((np.asarray(times_ms) - (tables.wall_ms_at_zero or 0.0)) * 1e6).astype(np.int64)
     return np.sort(times_ns), pc.max(states["timeout_ms"]).as_py()
 
 
@@ -351,11 +353,11 @@ def _fenced_ns(timeline: Timeline) -> Integers:
     return np.sort(np.asarray(pc.coalesce(fenced["end_ns"], fenced["begin_ns"])))
 
 
-def _rebalances_ns(t: RunTables) -> Integers | None:
+def _rebalances_ns(tables: RunTables) -> Integers | None:
     """Return when consumers were assigned partitions."""
-    if not t.exists("assignments"):
+    if not tables.exists("assignments"):
         return None
-    gained = t.table("assignments", ("journal", "process", "time_ns"), gained=[True])
+    gained = tables.table("assignments", ("journal", "process", "time_ns"), gained=[True])
     times = gained.group_by(["journal", "process", "time_ns"]).aggregate([])
     return np.sort(np.asarray(times["time_ns"]))
 

@@ -80,10 +80,10 @@ def _with_liveness(
     ]
 
 
-def _protocol(t: RunTables) -> ProtocolJournal:
+def _protocol(tables: RunTables) -> ProtocolJournal:
     """Return the journal of the protocol proxy. If it cannot be read, a rule counts from its start."""
     try:
-        return t.protocol
+        return tables.protocol
     except UnreadableInput:
         return ProtocolJournal()
 

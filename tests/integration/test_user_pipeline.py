@@ -92,6 +92,7 @@ def test_offsets_outside_the_transaction_are_found_in_the_broker_logs_alone(
     result = fencepost.run(
         pipeline=str(description),
         nemesis="kill-instance@ongoing",
+        brokers=1,
         time_limit=12,
         rate=60,
         seed=1,
@@ -123,6 +124,7 @@ def test_a_stage_is_over_when_its_printed_positions_reach_the_ends(
     result = fencepost.run(
         pipeline=str(tmp_path / "pipeline.toml"),
         nemesis="none",
+        brokers=1,
         time_limit=5,
         rate=40,
         partitions=2,

@@ -43,7 +43,9 @@ def start_brokers(folder: Path) -> Iterator[str]:
     with (
         Supervisor() as supervisor,
         PortBlock(ready.cache) as ports,
-        LocalCluster(ClusterSpec(endpoints=("observer",)), folder, ready, supervisor, ports.take) as cluster,
+        LocalCluster(
+            ClusterSpec(brokers=1, endpoints=("observer",)), folder, ready, supervisor, ports.take
+        ) as cluster,
     ):
         yield cluster.bootstrap
 
@@ -100,7 +102,7 @@ def start_member(
 def create_filled_topic(bootstrap: str, topic: str) -> list[TopicPartition]:
     """Create a topic of two partitions and write `RECORDS` records to each."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, 2, 3)])[topic].result(TIMEOUT_S)
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(TIMEOUT_S)
     producer = CLIENT.plain_producer(ProducerSettings(bootstrap))
     for n in range(2 * RECORDS):
         assert producer.send(topic, None, b"%d" % n, [], lambda *_: None, partition=n % 2)

@@ -20,7 +20,7 @@ from checkers.findings.rules import Rule, Suspect
 from checkers.stored import tables as tables_module
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
-from harness.common.errors import AnalysisFailed, UnreadableInput
+from harness.common.errors import AnalysisFailed, FencepostError, UnreadableInput
 from harness.results.verdict import CheckResult
 from tests.support.histories import WALL_MS, History
 from tests.support.stored_tables import write_store
@@ -60,10 +60,60 @@ class CrashingOnRunFour(Crashing):
         return super().find(replace(tables, tps=tables.tps.where("run = 4")))
 
 
+FEW = tuple(c for c in stored_runs.STORE_CHECKERS if c.module == "reprocessed_input")
+
+
 @pytest.fixture
 def wrong(tmp_path: Path) -> Path:
     """A store in which input 0 of `a` was taken twice."""
     return taken_twice(tmp_path / "wrong", 3)
+
+
+@pytest.fixture(scope="module")
+def answers_of_crashes(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[int, CheckResult | FencepostError]:
+    """The answers for two equal runs, with checkers that crash on both and one that crashes on run 4."""
+    folder = tmp_path_factory.mktemp("crashes")
+    crashing = (
+        Crashing("no_such_anomaly"),
+        WithCrashingSuspects("no_such_condition"),
+        CrashingOnRunFour("on_four"),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stored_runs, "STORE_CHECKERS", (*crashing, *FEW))
+        return check_each_run(spark, [StoredRun(run, taken_twice(folder / str(run), run)) for run in (4, 3)])
+
+
+@pytest.fixture(scope="module")
+def results_of_one_check(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[int, CheckResult]:
+    """The results of several runs in one check."""
+    folder = tmp_path_factory.mktemp("together")
+    runs = [
+        StoredRun(run, write_store(folder / str(run), [(run, History())], log=True))
+        for run in (EMPTY, ALSO_EMPTY)
+    ]
+    for run, name, arguments in (
+        (WRONG, "wrong", {}),
+        (PERMITTED, "permitted", {"allowed": {"reprocessed-input": "the workload"}}),
+        (ODD_NAME, "z[1]{a,b}*?", {}),
+        (LOST_LOG, "lost-log", {"had_log": True}),
+        (WITHOUT_LOG, "without-log", {}),
+    ):
+        runs.append(StoredRun(run, taken_twice(folder / name, run), **arguments))
+        if run in (LOST_LOG, WITHOUT_LOG):
+            shutil.rmtree(folder / name / "log")
+    h = History()
+    h.feed(1)
+    write_store(folder / "z1", [(ODD_NAME, h)], log=True)  # what the name would find if it were a pattern
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stored_runs, "STORE_CHECKERS", FEW)
+        return check_runs(spark, runs)
+
+
+EMPTY, ALSO_EMPTY, WRONG, PERMITTED, ODD_NAME, LOST_LOG, WITHOUT_LOG = range(1, 8)
 
 
 def taken_twice(folder: Path, run: int) -> Path:
@@ -74,24 +124,24 @@ def taken_twice(folder: Path, run: int) -> Path:
     return write_store(folder, [(run, h)], log=True)
 
 
-def test_a_crashed_checker_is_reported_and_the_others_count(
-    spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["no-such-anomaly", "no-such-condition"])
+def test_a_crashed_checker_or_condition_is_reported_and_the_others_count(
+    name: str, answers_of_crashes: Mapping[int, CheckResult | FencepostError]
 ) -> None:
-    few = tuple(c for c in stored_runs.STORE_CHECKERS if c.module in ("reprocessed_input", "lost_write"))
-    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", (Crashing("no_such_anomaly"), *few))
-    result = check_runs(spark, [StoredRun(3, wrong)])[3]
-    assert "out of cheese" in result.broken["no-such-anomaly"].text
+    result = answers_of_crashes[3]
+    assert isinstance(result, CheckResult)
+    assert "out of cheese" in result.broken[name].text
     assert result.anomalies["reprocessed-input"].count == 1
 
 
-def test_a_crashed_condition_is_reported_for_its_checker(
-    spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_check_that_crashes_on_one_run_is_reported_for_that_run_only(
+    answers_of_crashes: Mapping[int, CheckResult | FencepostError],
 ) -> None:
-    few = tuple(c for c in stored_runs.STORE_CHECKERS if c.module in ("reprocessed_input", "unseen"))
-    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", (WithCrashingSuspects("no_such_anomaly"), *few))
-    result = check_runs(spark, [StoredRun(3, wrong)])[3]
-    assert "out of cheese" in result.broken["no-such-anomaly"].text
-    assert result.anomalies["reprocessed-input"].count == 1
+    four, three = answers_of_crashes[4], answers_of_crashes[3]
+    assert isinstance(four, CheckResult) and isinstance(three, CheckResult)
+    assert "out of cheese" in four.broken["on-four"].text
+    assert "on-four" not in three.broken
+    assert three.anomalies["reprocessed-input"].count == 1
 
 
 def test_a_table_that_cannot_be_made_is_no_checkers_crash(
@@ -106,23 +156,13 @@ def test_a_table_that_cannot_be_made_is_no_checkers_crash(
     assert "crashed" not in caplog.text
 
 
-def test_only_permitted_anomalies_are_allowed(
-    spark: SparkSession, wrong: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    few = tuple(c for c in stored_runs.STORE_CHECKERS if c.module == "reprocessed_input")
-    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", few)
-    permits = {"reprocessed-input": "the workload"}
-    runs = [StoredRun(3, wrong), StoredRun(4, taken_twice(tmp_path / "permitted", 4), allowed=permits)]
-    found = [result.anomalies["reprocessed-input"] for result in check_runs(spark, runs).values()]
+def test_only_permitted_anomalies_are_allowed(results_of_one_check: Mapping[int, CheckResult]) -> None:
+    found = [results_of_one_check[run].anomalies["reprocessed-input"] for run in (WRONG, PERMITTED)]
     assert [(one.allowed, one.allowed_by) for one in found] == [(False, None), (True, "the workload")]
 
 
-def test_an_example_has_the_fate_of_a_record(
-    spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    few = tuple(c for c in stored_runs.STORE_CHECKERS if c.module == "reprocessed_input")
-    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", few)
-    (found,) = check_runs(spark, [StoredRun(3, wrong)])[3].anomalies["reprocessed-input"].examples
+def test_an_example_has_the_fate_of_a_record(results_of_one_check: Mapping[int, CheckResult]) -> None:
+    (found,) = results_of_one_check[WRONG].anomalies["reprocessed-input"].examples
     example = found.as_json()
     assert example["input"] == {"topic": "a", "partition": 0, "offset": 0}
     first, second = example["records"]
@@ -158,8 +198,7 @@ def test_a_missing_or_damaged_table_is_named(spark: SparkSession, wrong: Path, d
 def test_a_run_with_a_damaged_page_affects_no_other_run(
     spark: SparkSession, wrong: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = [c for c in stored_runs.STORE_CHECKERS if c.module == "reprocessed_input"]
-    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", few)
+    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", FEW)
     page = taken_twice(tmp_path / "damaged", 4) / "history" / "sends.parquet"
     body = page.read_bytes()
     page.write_bytes(body[:4] + b"\xff" * 60 + body[64:])  # the footer stays whole
@@ -170,54 +209,22 @@ def test_a_run_with_a_damaged_page_affects_no_other_run(
     assert answers[3].anomalies["reprocessed-input"].count == 1
 
 
-def test_a_check_that_crashes_on_one_run_is_reported_for_that_run_only(
-    spark: SparkSession, wrong: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    few = [c for c in stored_runs.STORE_CHECKERS if c.module == "reprocessed_input"]
-    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", (CrashingOnRunFour("no_such_anomaly"), *few))
-    runs = [StoredRun(4, taken_twice(tmp_path / "four", 4)), StoredRun(3, wrong)]
-    four, three = check_each_run(spark, runs).values()
-    assert isinstance(four, CheckResult) and isinstance(three, CheckResult)
-    assert "out of cheese" in four.broken["no-such-anomaly"].text
-    assert "no-such-anomaly" not in three.broken
-    assert three.anomalies["reprocessed-input"].count == 1
-
-
 def test_empty_tables_of_a_run_do_not_change_later_runs(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    results_of_one_check: Mapping[int, CheckResult],
 ) -> None:
-    few = [c for c in stored_runs.STORE_CHECKERS if c.module == "reprocessed_input"]
-    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", few)
-    empty = [StoredRun(run, write_store(tmp_path / str(run), [(run, History())], log=True)) for run in (1, 2)]
-    run = StoredRun(3, taken_twice(tmp_path / "3", 3))
-    results = check_runs(spark, [*empty, run])
-    assert {n: [*one.anomalies] for n, one in results.items()} == {1: [], 2: [], 3: ["reprocessed-input"]}
-    assert results[3].anomalies["reprocessed-input"].count == 1
+    assert not results_of_one_check[EMPTY].anomalies and not results_of_one_check[ALSO_EMPTY].anomalies
+    assert results_of_one_check[WRONG].anomalies["reprocessed-input"].count == 1
 
 
-def test_a_folder_name_is_not_a_pattern(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    few = [c for c in stored_runs.STORE_CHECKERS if c.module == "reprocessed_input"]
-    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", few)
-    odd = taken_twice(tmp_path / "z[1]{a,b}*?", 3)
-    h = History()
-    h.feed(1)
-    write_store(tmp_path / "z1", [(3, h)], log=True)  # what a pattern would find
-    assert check_runs(spark, [StoredRun(3, odd)])[3].anomalies["reprocessed-input"].count == 1
+def test_a_folder_name_is_not_a_pattern(results_of_one_check: Mapping[int, CheckResult]) -> None:
+    assert results_of_one_check[ODD_NAME].anomalies["reprocessed-input"].count == 1
 
 
 def test_stored_logs_that_are_missing_make_a_run_unknown(
-    spark: SparkSession, wrong: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    results_of_one_check: Mapping[int, CheckResult],
 ) -> None:
-    few = [c for c in stored_runs.STORE_CHECKERS if c.module == "reprocessed_input"]
-    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", few)
-    without_logs = taken_twice(tmp_path / "without", 4)
-    for folder in (wrong, without_logs):
-        shutil.rmtree(folder / "log")
-    results = check_runs(spark, [StoredRun(3, wrong, had_log=True), StoredRun(4, without_logs)])
-    assert "log of __transaction_state" in results[3].broken
-    assert "log of __transaction_state" not in results[4].broken
+    assert "log of __transaction_state" in results_of_one_check[LOST_LOG].broken
+    assert "log of __transaction_state" not in results_of_one_check[WITHOUT_LOG].broken
 
 
 def test_tables_are_freed_after_a_check(
@@ -237,8 +244,7 @@ def test_tables_are_freed_after_a_check(
         return tables
 
     monkeypatch.setattr(stored_runs, "make_tables", looking)
-    few = [c for c in stored_runs.STORE_CHECKERS if c.module == "reprocessed_input"]
-    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", few)
+    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", FEW)
     run = StoredRun(3, wrong)
     check_runs(spark, [run])
     assert seen[0]

@@ -44,7 +44,7 @@ journaled = false
 """
 
 
-def told(
+def stories_of(
     folder: Path,
     history: History,
     *examples: dict[str, Any],
@@ -94,7 +94,7 @@ def twice() -> tuple[History, dict[str, Any]]:
 
 
 def test_the_messages_of_two_transactions_are_in_order_of_time(tmp_path: Path) -> None:
-    (story,) = told(tmp_path, *twice())
+    (story,) = stories_of(tmp_path, *twice())
     assert [each.name for each in story.diagram.participants] == [
         *("a/0", "w", "v", "coordinator of id-1", "coordinator of id-2", "group g", "x/0", "z"),
     ]
@@ -127,7 +127,7 @@ def test_an_epoch_that_a_commit_has_raised_is_explained(tmp_path: Path) -> None:
         "transactions",
         lambda row: row | {"epoch": 1} if row["producer_id"] == 2 and row["state"] in raised else row,
     )
-    (story,) = told(tmp_path, history, example)
+    (story,) = stories_of(tmp_path, history, example)
     states = [text for text in messages(story) if "PrepareCommit" in text]
     assert states == [
         "coordinator of id-1: PrepareCommit, producer 1 epoch 0",
@@ -138,14 +138,14 @@ def test_an_epoch_that_a_commit_has_raised_is_explained(tmp_path: Path) -> None:
 def test_a_partition_that_moves_is_shown(tmp_path: Path) -> None:
     history, example = twice()
     history.assign("v")
-    (story,) = told(tmp_path, history, example, keep_assignments=True)
+    (story,) = stories_of(tmp_path, history, example, keep_assignments=True)
     assert "group g -> v: gains a/0" in messages(story)
 
 
 def test_the_cause_of_a_zombie_names_the_process_and_what_did_not_stop_it(tmp_path: Path) -> None:
     history, example = twice()
     paused = structs.replace(PAUSE, start_s=0.004, end_s=0.02)
-    (story,) = told(tmp_path, history, example, faults=[paused])
+    (story,) = stories_of(tmp_path, history, example, faults=[paused])
     assert story.cause.fault == 1 and story.cause.known
     assert (
         story.cause.sentences[0]
@@ -169,7 +169,7 @@ def test_a_pause_that_did_not_strike_the_finding_is_not_its_cause(
     fault: FaultReport, why: str, tmp_path: Path
 ) -> None:
     history, example = twice()
-    (story,) = told(tmp_path, history, example, faults=[fault])
+    (story,) = stories_of(tmp_path, history, example, faults=[fault])
     assert not story.cause.known, why
     assert story.cause.sentences[0].startswith("The cause is not known"), why
 
@@ -184,7 +184,7 @@ def test_a_zombie_of_a_program_is_named_by_its_requests(tmp_path: Path) -> None:
     fault = structs.replace(
         PAUSE, fault="pause-instance", start_s=0.005, end_s=0.02, details={"worker": "bill-3.0"}
     )
-    (story,) = told(tmp_path, history, example, faults=[fault], plan=PROGRAM, clients=clients)
+    (story,) = stories_of(tmp_path, history, example, faults=[fault], plan=PROGRAM, clients=clients)
     assert messages(story)[:2] == ["a/0 -> bill-3.0: input @0", "bill-3.0: begins a transaction"]
     assert "bill-3.0 -> x/0: record @0" in messages(story)
     assert "bill-1.0 -> group g: offset 1 of a/0" in messages(story)
@@ -199,7 +199,7 @@ def test_without_a_protocol_proxy_the_generation_is_not_known(tmp_path: Path) ->
     fault = structs.replace(
         PAUSE, fault="pause-instance", start_s=0.005, end_s=0.02, details={"worker": "bill-3.0"}
     )
-    (story,) = told(tmp_path, history, example, faults=[fault], plan=plan)
+    (story,) = stories_of(tmp_path, history, example, faults=[fault], plan=plan)
     assert messages(story)[0] == "a/0 -> bill-3: input @0"
     assert (
         story.cause.sentences[-1]
@@ -212,7 +212,7 @@ def test_a_late_request_is_the_cause_if_it_arrived_in_the_next_transaction(tmp_p
     history.feed(1)
     history.clock = 1_000_000_000
     history.transact(0, fate="abort", transactional_id="id-1", return_ns=3_000_000_000)
-    (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")}, held=["id-1"], sent_s=0.5)
+    (story,) = stories_of(tmp_path, history, {"record": record(0, "w:0:0")}, held=["id-1"], sent_s=0.5)
     assert story.cause.key == "late EndTxn by late-end-txn"
     assert story.cause.sentences == [
         "EndTxn(abort) 41 of id-1 belongs to an earlier transaction than w:0.",
@@ -235,7 +235,7 @@ def next_transaction_of_a_held_request(folder: Path, *passed: RequestRecord) -> 
     for request in passed:
         journal.write_request(request)
     journal.flush()
-    (story,) = told(folder, history, {"record": record(0, "w:0:0")}, held=["id-1"], sent_s=0.5)
+    (story,) = stories_of(folder, history, {"record": record(0, "w:0:0")}, held=["id-1"], sent_s=0.5)
     return story
 
 
@@ -289,7 +289,7 @@ def test_all_records_of_a_transaction_are_drawn_before_the_markers_above_them(tm
     late = {"max_timestamp_ms": int(WALL_MS) + 9_000}  # a wrong clock
     history.alter("batches", lambda row: row if row["control"] else row | late)
     example = {"records": [record(offset, f"w:0:{offset}") for offset in range(9)]}
-    (story,) = told(tmp_path, history, example)
+    (story,) = stories_of(tmp_path, history, example)
     kinds = [message.kind for message in story.diagram.messages]
     records = [n for n, kind in enumerate(kinds) if kind is Kind.RECORD]
     assert records and max(records) < kinds.index(Kind.MARKER)
@@ -299,7 +299,7 @@ def test_a_state_has_the_time_of_its_record_as_in_a_trace(tmp_path: Path) -> Non
     history, example = twice()
     early = {"update_ms": int(WALL_MS) + 1}
     history.alter("transactions", lambda row: row | early if row["state"] == "PrepareCommit" else row)
-    (story,) = told(tmp_path, history, example)
+    (story,) = stories_of(tmp_path, history, example)
     drawn = [message.time_ns for message in story.diagram.messages if message.kind is Kind.STATE]
     t = RunTables(tmp_path, WALL_MS)
     steps = [step for own in ("id-1", "id-2") for step in of_id(t, own) if "PrepareCommit" in step.what]
@@ -315,7 +315,7 @@ def test_offsets_of_a_late_request_are_not_sent_by_the_process_at_that_time(tmp_
     for row in history.rows["ops"].values() if isinstance(history.rows["ops"], dict) else history.rows["ops"]:
         row["return_ns"] = 3_000_000_000
     commit = {"api": "TxnOffsetCommit", "asked": None, "groups": ("g",)}
-    (story,) = told(tmp_path, history, example, held=["id-1"], sent_s=0.0, request=commit)
+    (story,) = stories_of(tmp_path, history, example, held=["id-1"], sent_s=0.0, request=commit)
     assert "group g: stores offset 1 of a/0" in messages(story)
     assert "w -> group g: offset 1 of a/0" not in messages(story)
 
@@ -338,7 +338,7 @@ def test_an_input_is_drawn_only_to_the_transactions_that_claim_it(tmp_path: Path
             for n, op in enumerate(ops)
         ],
     }
-    (story,) = told(tmp_path, history, example)
+    (story,) = stories_of(tmp_path, history, example)
     assert messages(story).count("a/0 -> w: input @1") == 1
 
 
@@ -347,7 +347,7 @@ def test_a_request_that_arrived_before_or_after_the_transaction_is_not_its_cause
     history.feed(1)
     history.clock = 1_000_000_000
     history.transact(0, fate="abort", transactional_id="id-1")  # it ends before the request arrives at 1.7 s
-    (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")}, held=["id-1"], sent_s=0.5)
+    (story,) = stories_of(tmp_path, history, {"record": record(0, "w:0:0")}, held=["id-1"], sent_s=0.5)
     assert not story.cause.known
 
 
@@ -355,7 +355,7 @@ def test_a_record_without_a_marker_is_open_and_the_final_reader_stops_before_it(
     history = History()
     history.feed(1)
     history.transact(0, outcome="info", fate="open", transactional_id="id-1")
-    (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")})
+    (story,) = stories_of(tmp_path, history, {"record": record(0, "w:0:0")})
     assert messages(story)[-1] == "x/0: no marker above @0: open at the end"
     assert "w: gets no response, and ends" in messages(story)
     assert not any(message.kind is Kind.UNREAD for message in story.diagram.messages)
@@ -365,7 +365,7 @@ def test_a_lost_record_is_one_that_the_final_reader_passed(tmp_path: Path) -> No
     history = History()
     history.feed(1)
     history.transact(0, fates={"x": "abort"}, transactional_id="id-1")
-    (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")})
+    (story,) = stories_of(tmp_path, history, {"record": record(0, "w:0:0")})
     assert messages(story)[-1] == "x/0 -> z: reads on to @3, without @0"
     assert bad(story) == ["coordinator of id-1 -> x/0: abort marker @1", messages(story)[-1]]
     assert story.diagram.messages[-1].time_ns == history.rows["ops"][-1]["return_ns"]
@@ -375,13 +375,13 @@ def test_findings_with_one_cause_are_one_story_and_the_smallest_is_drawn(tmp_pat
     history, example = twice()
     alone = {"record": record(0, "w:0:0")}
     paused = structs.replace(PAUSE, start_s=0.004, end_s=0.02)
-    (story,) = told(tmp_path, history, alone, example, example, faults=[paused])
+    (story,) = stories_of(tmp_path, history, alone, example, example, faults=[paused])
     assert story.counts == {"reprocessed-input": 3}
     assert story.shown.number == 2  # two processes meet in it
 
 
 def test_a_finding_without_records_is_told_without_a_diagram(tmp_path: Path) -> None:
-    (story,) = told(tmp_path, History(), {"group": "g", "still_s": 40.0})
+    (story,) = stories_of(tmp_path, History(), {"group": "g", "still_s": 40.0})
     assert story.diagram.messages == () and not story.cause.known
 
 
@@ -389,14 +389,14 @@ def test_a_long_diagram_keeps_the_most_telling_messages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(diagram_module, "MOST_MESSAGES", 14)
-    (story,) = told(tmp_path, *twice())
+    (story,) = stories_of(tmp_path, *twice())
     assert len(story.diagram.messages) == 14 and story.diagram.left_out == 3
     kinds = {message.kind for message in story.diagram.messages}
     assert Kind.STATE not in kinds and {Kind.INPUT, Kind.RECORD, Kind.MARKER, Kind.OFFSETS} <= kinds
 
 
 def test_a_planted_mistake_is_said_first(tmp_path: Path) -> None:
-    (story,) = told(tmp_path, *twice(), plan='[run]\n[options]\ndefect = "no-rewind"\n')
+    (story,) = stories_of(tmp_path, *twice(), plan='[run]\n[options]\ndefect = "no-rewind"\n')
     assert story.cause.sentences == ["The mistake was planted: --defect no-rewind."]
 
 
@@ -410,14 +410,14 @@ def test_offsets_that_no_transaction_committed_are_shown_and_are_the_cause(tmp_p
         "operations": [{"op": op.op, "name": "w:0", "journal": "w", "f": "txn", "transactional_id": "id-1"}],
         "passed_by": {"topic": "__consumer_offsets", "partition": 0, "offset": 0},
     }
-    (story,) = told(tmp_path, history, example)
+    (story,) = stories_of(tmp_path, history, example)
     assert "group g: stores offset 1 of a/0, outside any transaction" in messages(story)
     assert "group g: stores offset 1 of a/0, outside any transaction" in bad(story)
     assert story.cause.key == "offsets outside"
 
 
 def test_offsets_in_a_transaction_are_not_the_cause(tmp_path: Path) -> None:
-    (story,) = told(tmp_path, *twice())
+    (story,) = stories_of(tmp_path, *twice())
     assert story.cause.key == "not known"
 
 
@@ -433,7 +433,7 @@ def test_a_worker_that_was_killed_in_its_transaction_is_the_cause(tmp_path: Path
         "input": {"topic": "a", "partition": 0, "offset": 0},
         "records": [record(0, "w:0:0"), record(2, "v:0:0")],
     }
-    (story,) = told(tmp_path, history, example, faults=[killed])
+    (story,) = stories_of(tmp_path, history, example, faults=[killed])
     assert story.cause.sentences[0] == "w was killed at 0.005 s, in w:0."
     assert story.cause.sentences[1].startswith("Then v processed the same input")
     assert "w: was killed" in messages(story) and "w: restarted" in messages(story)
@@ -470,7 +470,7 @@ def test_a_completed_transaction_without_a_marker_is_the_cause(tmp_path: Path) -
         "broker 1 was killed",
         {"broker": "1", "worker": "w"},  # when the worker was at a step
     )
-    (story,) = told(tmp_path, without_marker(), {"record": record(0, "w:0:0")}, faults=[killed])
+    (story,) = stories_of(tmp_path, without_marker(), {"record": record(0, "w:0:0")}, faults=[killed])
     assert story.cause.key == "no marker" and story.cause.fault == 1
     assert "x/0: the marker is missing" in bad(story)
     assert "everybody: broker 1 was killed" in messages(story)
@@ -482,7 +482,7 @@ def test_a_completed_transaction_without_a_marker_is_the_cause(tmp_path: Path) -
 def test_a_marker_of_the_transaction_before_that_came_late_is_not_its_marker(tmp_path: Path) -> None:
     history = History()
     history.append_marker("x", 1, "abort", ms=int(WALL_MS) + 1)
-    (story,) = told(tmp_path, without_marker(history, call_ns=0), {"record": record(1, "w:0:0")})
+    (story,) = stories_of(tmp_path, without_marker(history, call_ns=0), {"record": record(1, "w:0:0")})
     assert story.cause.key == "no marker"
 
 
@@ -492,7 +492,7 @@ def test_a_transaction_whose_marker_came_in_time_lacks_none(tmp_path: Path) -> N
     history.transact(0, transactional_id="id-1")
     history.clock += 50_000_000
     history.transact(1, outcome="fail", transactional_id="id-1")
-    (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")})
+    (story,) = stories_of(tmp_path, history, {"record": record(0, "w:0:0")})
     assert not story.cause.known
 
 
@@ -501,7 +501,7 @@ def test_a_finding_of_the_same_transaction_has_the_same_cause(tmp_path: Path) ->
         "input": {"topic": "a", "partition": 0, "offset": 0},
         "operations": [{"op": 2, "name": "w:0", "journal": "w", "f": "txn", "call_ns": 5_000_000}],
     }
-    (story,) = told(tmp_path, without_marker(), {"record": record(0, "w:0:0")}, of_the_input)
+    (story,) = stories_of(tmp_path, without_marker(), {"record": record(0, "w:0:0")}, of_the_input)
     assert story.cause.key == "no marker" and story.counts == {"reprocessed-input": 2}
 
 
@@ -522,7 +522,7 @@ def test_a_late_request_that_the_broker_refused_is_not_the_cause(tmp_path: Path)
     history.transact(0, fate="abort", transactional_id="id-1", return_ns=3_000_000_000)
     refused = {"errors": ("INVALID_PRODUCER_EPOCH",)}
     example = {"record": record(0, "w:0:0")}
-    (story,) = told(tmp_path, history, example, held=["id-1"], sent_s=0.5, request=refused)
+    (story,) = stories_of(tmp_path, history, example, held=["id-1"], sent_s=0.5, request=refused)
     assert not story.cause.key.startswith("late EndTxn")
 
 
@@ -539,7 +539,7 @@ def test_records_are_late_only_if_their_transaction_was_already_being_ended(
     history.alter("transactions", lambda row: row | decided if row["state"].startswith("Prepare") else row)
     produce = {"api": "Produce", "asked": None}
     example = {"record": record(0, "w:0:0")}
-    (story,) = told(tmp_path, history, example, held=["id-1"], sent_s=1.1, request=produce)
+    (story,) = stories_of(tmp_path, history, example, held=["id-1"], sent_s=1.1, request=produce)
     assert story.cause.key.startswith("late Produce") is late
 
 
@@ -547,7 +547,7 @@ def test_records_behind_their_marker_do_not_lack_one(tmp_path: Path) -> None:
     history = without_marker()
     first = {"marker": "commit", "pid": 1, "epoch": 0, "ms": int(WALL_MS) + 5}
     history.entries["x"].insert(0, first)
-    (story,) = told(tmp_path, history, {"record": record(1, "w:0:0")})
+    (story,) = stories_of(tmp_path, history, {"record": record(1, "w:0:0")})
     assert story.cause.key != "no marker"
 
 
@@ -558,7 +558,7 @@ def test_a_generation_that_no_request_shows_is_not_known(tmp_path: Path) -> None
     fault = structs.replace(
         PAUSE, fault="pause-instance", start_s=0.005, end_s=0.02, details={"worker": "bill-3.0"}
     )
-    (story,) = told(tmp_path, history, example, faults=[fault], plan=PROGRAM, clients=clients)
+    (story,) = stories_of(tmp_path, history, example, faults=[fault], plan=PROGRAM, clients=clients)
     assert (
         story.cause.sentences[-1]
         == "Whether bill-3.0 sent its offsets with the generation of its consumer is not known."
@@ -577,7 +577,7 @@ def test_a_process_that_was_killed_sends_nothing_afterwards(tmp_path: Path) -> N
         "records": [record(0, "w:0:0"), record(2, "v:0:0")],
     }
     killed = structs.replace(PAUSE, fault="kill-worker", start_s=0.5, end_s=0.8, struck="worker w was killed")
-    (story,) = told(tmp_path, history, example, faults=[killed], held=["id-1"], sent_s=1.0)
+    (story,) = stories_of(tmp_path, history, example, faults=[killed], held=["id-1"], sent_s=1.0)
     assert "v -> protocol proxy: EndTxn(abort) 41" in messages(story)
     killed_at = messages(story).index("w: was killed")
     assert not any(message.startswith("w ->") for message in messages(story)[killed_at:])
@@ -590,7 +590,7 @@ def test_a_request_after_a_death_belongs_to_no_attempt_of_the_dead_process(tmp_p
     history.transact(0, worker="w", outcome="info", fate="commit", transactional_id="id-1", return_ns=None)
     history.clock = 900_000_000
     history.transact(1, worker="v", transactional_id="id-1", return_ns=3_000_000_000)
-    (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")}, held=["id-1"], sent_s=1.0)
+    (story,) = stories_of(tmp_path, history, {"record": record(0, "w:0:0")}, held=["id-1"], sent_s=1.0)
     assert not any("protocol proxy" in message for message in messages(story))
 
 
@@ -607,7 +607,7 @@ def test_a_late_request_names_its_transaction_and_says_what_it_did_to_the_other_
         return row | {"update_ms": int(WALL_MS) + next(at_ms)} if row["log_offset"] > 2 else row
 
     history.alter("transactions", later)
-    (story,) = told(tmp_path, history, {"record": record(2, "w:1:0")}, held=["id-1"], sent_s=0.5)
+    (story,) = stories_of(tmp_path, history, {"record": record(2, "w:1:0")}, held=["id-1"], sent_s=0.5)
     assert story.cause.sentences[0] == (
         "EndTxn(abort) 41 of id-1 belongs to w:0, an earlier transaction than w:1."
     )
@@ -627,7 +627,7 @@ def test_a_zombie_may_do_again_what_others_did_while_it_was_paused(tmp_path: Pat
         "input": {"topic": "a", "partition": 0, "offset": 0},
         "records": [record(0, "v:0:0"), record(2, "w:0:0")],
     }
-    (story,) = told(tmp_path / "in", history, example, faults=[structs.replace(PAUSE, end_s=0.5)])
+    (story,) = stories_of(tmp_path / "in", history, example, faults=[structs.replace(PAUSE, end_s=0.5)])
     assert story.cause.key == "zombie w"
     assert story.cause.sentences[0] == "w was paused at 0.000 s, and resumed at 0.500 s."
 
@@ -636,13 +636,13 @@ def test_a_record_that_was_aborted_on_purpose_and_was_not_read_is_not_bad(tmp_pa
     history = History()
     history.feed(1)
     history.transact(0, outcome="fail", transactional_id="id-1")
-    (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")})
+    (story,) = stories_of(tmp_path, history, {"record": record(0, "w:0:0")})
     assert "x/0 -> z: reads on to @3, without @0" in messages(story) and not bad(story)
 
 
 def test_the_second_commit_of_an_input_is_bad(tmp_path: Path) -> None:
     history, example = twice()
-    (story,) = told(tmp_path, history, example)
+    (story,) = stories_of(tmp_path, history, example)
     assert bad(story) == ["coordinator of id-2 -> x/0: commit marker @3"]
 
 
@@ -653,7 +653,7 @@ def test_a_read_before_the_commit_is_bad(tmp_path: Path) -> None:
     history.observe("x", 0)
     late = {"max_timestamp_ms": int(WALL_MS) + 9_000}
     history.alter("batches", lambda row: row | late if row["control"] else row)
-    (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")})
+    (story,) = stories_of(tmp_path, history, {"record": record(0, "w:0:0")})
     assert "x/0 -> o: record @0" in bad(story)
 
 
@@ -682,7 +682,7 @@ def test_an_error_before_the_commit_was_requested_is_not_the_coordinators(tmp_pa
         "UNKNOWN_MEMBER_ID (abortable): Failed to commit offsets to transaction on broker 127.0.0.1:29068/3"
     )
     history.transact(0, outcome="fail", transactional_id="id-1", asked="commit", error=error)
-    (story,) = told(tmp_path, history, {"record": record(0, "w:0:0")})
+    (story,) = stories_of(tmp_path, history, {"record": record(0, "w:0:0")})
     assert "w: failure: UNKNOWN_MEMBER_ID" in messages(story)
 
 
@@ -691,7 +691,7 @@ def test_a_committed_offset_without_a_marker_is_drawn_with_its_transaction(tmp_p
     history.feed(1)
     history.transact(0, offsets_fate="open", state="CompleteCommit", transactional_id="id-1")
     example = {"record": {"topic": "__consumer_offsets", "partition": 0, "offset": 0}}
-    (story,) = told(tmp_path, history, example)
+    (story,) = stories_of(tmp_path, history, example)
     assert story.cause.key == "no marker"
     assert "w: begins a transaction w:0" in messages(story)
     assert "__consumer_offsets/0: the marker is missing" in bad(story)
@@ -733,7 +733,7 @@ def test_the_marker_of_the_transaction_before_is_not_that_of_an_aborted_one(tmp_
     )
     ended = {"update_ms": int(WALL_MS) + 40}
     history.alter("transactions", lambda row: row | ended if row["log_offset"] in (3, 4) else row)
-    (story,) = told(tmp_path, history, {"record": record(1, "w:0:0")})
+    (story,) = stories_of(tmp_path, history, {"record": record(1, "w:0:0")})
     assert story.cause.key == "no marker"
 
 
@@ -746,7 +746,7 @@ def test_the_offsets_of_a_retry_are_not_drawn_as_another_request(tmp_path: Path)
     journal = ProxyJournal(tmp_path / JOURNAL)
     journal.write_request(replace(end_txn_at(0.6), **commit))
     journal.flush()
-    (story,) = told(tmp_path, history, example, held=["id-1"], sent_s=0.0, request=commit)
+    (story,) = stories_of(tmp_path, history, example, held=["id-1"], sent_s=0.0, request=commit)
     assert "group g: stores offset 1 of a/0" in messages(story)
     assert "w -> group g: offset 1 of a/0" not in messages(story)
 
@@ -796,7 +796,7 @@ def test_an_abort_after_a_commit_that_a_rule_answered_is_the_cause(tmp_path: Pat
     journal = ProxyJournal(tmp_path / JOURNAL)
     journal.write_request(end_txn_at(1.5))
     journal.flush()
-    (story,) = told(
+    (story,) = stories_of(
         tmp_path,
         aborted_from_one_to_three_s(),
         {"record": record(0, "w:0:0")},
@@ -817,7 +817,7 @@ def test_a_request_that_a_rule_answered_is_named_with_those_under_way_and_not_ca
     answered_by_rule(tmp_path, 1.5, api="AddPartitionsToTxn", asked=None)
     delayed_by_rule(tmp_path, 2, 1.1)
     delayed_by_rule(tmp_path, 3, 1.502)
-    (story,) = told(
+    (story,) = stories_of(
         tmp_path,
         aborted_from_one_to_three_s(),
         {"record": record(0, "w:0:0")},
@@ -840,7 +840,7 @@ def test_a_finding_of_another_transaction_does_not_get_the_changed_requests(tmp_
     history.clock = 12_000_000_000
     history.transact(1, transactional_id="id-1")
     examples = [{"record": record(0, "w:0:0")}, {"record": record(2, "w:1:0")}]
-    stories = told(tmp_path, history, *examples, plan=WITH_ZERO, faults=[RULE])
+    stories = stories_of(tmp_path, history, *examples, plan=WITH_ZERO, faults=[RULE])
     assert [story.counts for story in stories] == [{"reprocessed-input": 1}] * 2
     (other,) = [story for story in stories if story.shown.number == 2]
     assert other.cause.sentences == [
@@ -850,7 +850,7 @@ def test_a_finding_of_another_transaction_does_not_get_the_changed_requests(tmp_
 
 def test_a_story_of_all_examples_does_not_claim_the_findings_without_an_example(tmp_path: Path) -> None:
     history, example = twice()
-    told(tmp_path, history, example)
+    stories_of(tmp_path, history, example)
     t = RunTables(tmp_path, WALL_MS)
     findings = AnomalyFindings(149, examples=[Example.from_json(example)] * 2)
     (story,), _ = report_stories(t, load(t), [("reprocessed-input", findings)], (), t.protocol)
@@ -859,7 +859,7 @@ def test_a_story_of_all_examples_does_not_claim_the_findings_without_an_example(
 
 def test_the_lines_of_the_programs_of_a_finding_are_shown_around_it(tmp_path: Path) -> None:
     history, example = twice()
-    told(tmp_path, history, example)
+    stories_of(tmp_path, history, example)
     logs = {
         "w.log": [(0.004, "aborts password=plant-7"), (9.0, "later")],
         "feeder.log": [(0.004, "of no part")],
@@ -905,7 +905,7 @@ def test_a_member_that_the_group_removed_before_the_finding_is_named_and_drawn(
 ) -> None:
     broker_logs(tmp_path, 0.003, text)
     broker_logs(tmp_path, 0.002, text.replace("group g", "group h").replace("GroupId g", "GroupId h"))
-    (story,) = told(tmp_path, *twice())
+    (story,) = stories_of(tmp_path, *twice())
     assert story.cause.sentences == [
         "The cause is not known: no fault came before it.",
         "Group g removed c-1 at 0.003 s: heartbeat expiration.",
@@ -920,7 +920,7 @@ def test_the_line_of_a_broker_that_skipped_a_marker_is_part_of_the_cause(tmp_pat
     )
     broker_logs(tmp_path, 0.004, skipped.format("id-1"))
     broker_logs(tmp_path, 0.005, skipped.format("id-2"))
-    (story,) = told(tmp_path, without_marker(), {"record": record(0, "w:0:0")})
+    (story,) = stories_of(tmp_path, without_marker(), {"record": record(0, "w:0:0")})
     assert story.cause.key == "no marker"
     assert story.cause.sentences[-1] == (
         "The log of broker 2 says at 0.004 s that it found no leader of x/0, and skips the marker because the "
@@ -939,6 +939,6 @@ def test_an_input_is_not_drawn_to_a_transaction_that_only_went_past_it(tmp_path:
         "records": [record(0, None)],
         "passed_by": {"topic": "__consumer_offsets", "partition": 0, "offset": 0},
     }
-    (story,) = told(tmp_path, history, example, plan=PROGRAM)
+    (story,) = stories_of(tmp_path, history, example, plan=PROGRAM)
     assert messages(story).count("a/0 -> id-1: input @0") == 1
     assert "id-1 -> group g: offset 2 of a/0" in messages(story)
