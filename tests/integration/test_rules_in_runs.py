@@ -1,7 +1,12 @@
-"""Rules of the protocol proxy in a run: a known bug of Kafka is found, and a rule that matches nothing did not act."""
+"""Rules of the protocol proxy in a run of a defective workload.
 
+The defect and a known bug of Kafka are found, and a rule that matches nothing did not act.
+"""
+
+import html
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +14,20 @@ import pytest
 
 import fencepost
 from fencepost import Result
+from fencepost.cli import run_command_line
 from harness.clients.requests_sent import Sender, why_never_sent
+from tests.support.diagrams import assert_drawn
+from workloads.defects.registry import DEFECTS
+
+DEFECT = "read-uncommitted"  # the others: tests/chaos/test_many_runs.py
+MOST_COMMANDS = 10
 
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    """A run of a correct workload on librdkafka, in which an EndTxn arrives late (KAFKA-17754)."""
+    """A run on librdkafka, in which workers read uncommitted records, and an EndTxn arrives late (KAFKA-17754)."""
     return fencepost.run(
+        defect=DEFECT,
         nemesis=["late-end-txn", "stale-coordinator"],
         rule=[
             "api=EndTxn,client_id=unknown-id,action=drop",
@@ -36,6 +48,31 @@ def faults_of(result: Result) -> dict[str, dict[str, Any]]:
 
 def test_a_late_end_of_a_transaction_is_found_as_a_lost_commit(result: Result) -> None:
     assert not result.valid and "lost-commit" in result.anomalies
+
+
+def test_no_anomaly_is_found_that_neither_the_defect_nor_the_late_request_causes(result: Result) -> None:
+    own = {
+        anomaly
+        for anomaly, body in result.verdict["anomalies"].items()
+        if not body["allowed"] and not body.get("because")
+    }
+    assert own & DEFECTS[DEFECT].anomalies, result.explain()
+    assert own <= DEFECTS[DEFECT].anomalies | {"lost-commit"}, result.explain()
+
+
+def test_the_defect_is_drawn_and_the_commands_of_the_report_trace_its_examples(
+    result: Result, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert_drawn(result.folder, DEFECT)
+    report = (result.folder / "report.html").read_text()
+    commands = [
+        html.unescape(command) for command in re.findall(r'Step by step: <code dir="ltr">([^<]+)<', report)
+    ]
+    assert commands, "the report has no command that traces an example"
+    for command in commands[:: max(1, len(commands) // MOST_COMMANDS)]:
+        capsys.readouterr()
+        assert run_command_line(shlex.split(command)[1:]) == 0
+        assert "succeeds" in capsys.readouterr().out
 
 
 def test_the_proof_says_when_the_request_was_held_delivered_and_answered(result: Result) -> None:

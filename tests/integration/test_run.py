@@ -1,18 +1,11 @@
 """A whole run: a real cluster, real faults, a verdict, and the same verdict again from its stored evidence."""
 
-import html
 import json
-import re
-import shlex
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pyarrow.parquet as pq
-import pytest
 
-import fencepost
 from fencepost.api import Result
-from fencepost.cli import run_command_line
 from fencepost.sharing.spark import SparkParts, SparkRequest, shared_spark
 from harness.common.documents import decode
 from harness.environment.java import find_java
@@ -20,8 +13,6 @@ from harness.record.columns import null
 from harness.record.schema import HISTORY, LOG
 from harness.results.verdict import Verdict, checks_without_evidence
 from harness.settings.options import Options
-from tests.support.diagrams import assert_drawn
-from workloads.defects.registry import DEFECTS
 
 
 def test_a_correct_pipeline_is_valid_under_faults_that_acted(stored: Result) -> None:
@@ -89,30 +80,3 @@ def test_the_shared_spark_gives_the_same_verdict_without_a_cluster(stored: Resul
     assert isinstance(answer, Verdict)
     assert json.loads(answer.line()) == {**stored.verdict, "history": folder}
     assert "checks" in phases
-
-
-def test_a_defect_shows_only_its_own_anomalies_and_their_traces_work(
-    runs_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    name = "offsets-outside-transaction"  # the others: tests/chaos/test_many_runs.py
-    result = fencepost.run(defect=name, time_limit=20, seed=7, store=str(runs_folder / "defects"))
-    anomalies = {
-        anomaly
-        for anomaly, body in result.verdict["anomalies"].items()
-        if not body["allowed"] and not body.get("because")
-    }
-    assert result.valid is False, result.explain()
-    assert anomalies, "no anomaly was found"
-    unexpected = anomalies - DEFECTS[name].anomalies
-    assert not unexpected, f"anomalies that the defect cannot cause: {unexpected}"
-
-    assert_drawn(result.folder, name)
-    report = (result.folder / "report.html").read_text()
-    commands = [
-        html.unescape(command) for command in re.findall(r'Step by step: <code dir="ltr">([^<]+)<', report)
-    ]
-    assert commands, "the report has no command that traces an example"
-    capsys.readouterr()
-    for command in commands:
-        assert run_command_line(shlex.split(command)[1:]) == 0
-        assert "succeeds" in capsys.readouterr().out
