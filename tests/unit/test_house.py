@@ -108,6 +108,11 @@ def test_no_class_name_is_defined_twice():
     assert set(twice) <= {"Pipeline", "Stage"}, twice  # also classes of the public API, `fencepost.Pipeline`
 
 
+def test_a_light_test_without_the_marker_cannot_start_a_process():
+    with pytest.raises(AssertionError, match=r"starts a process: mark it with @pytest\.mark\.processes"):
+        subprocess.run(["true"], check=True)
+
+
 def test_no_two_test_files_have_the_same_name():
     """pytest imports a test file by its name, without its folder."""
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
