@@ -111,6 +111,8 @@ def test_a_table_that_differs_from_what_the_run_wrote_is_named(
         ('witness = "segments"', ""),
         ("[run.promises]", "[run.promised]"),
         ('name = "s"', 'nam = "s"'),
+        ("[workload]", "[workload]\nof_a_later_version = 1"),
+        ('witness = "segments"', 'witness = "segments"\nof_a_later_version = 1'),
         ("[workload]", '[workload]\nallowed = "lost-write"'),
         ("[workload]", "[workload]\nallowed = 5"),
         ("[workload]", '[workload]\nallowed = [["a"]]'),
