@@ -46,11 +46,11 @@ demo: setup
 
 # Lint, and the unit tests that start no process and no Spark.
 quick: lint
-	@$(PYTEST) quick 150 -q -n 3 --dist loadfile -m "light and not processes" tests/unit
+	@$(PYTEST) quick 200 -q -n 3 --dist loadfile -m "light and not processes" tests/unit
 
 # The unit tests that need no Spark; then, in two processes, tests that start clusters, and tests that share a Spark or a browser.
 test: setup-dev
-	@$(PYTEST) light 350 -q -n 3 --dist loadfile -m light tests/unit
+	@$(PYTEST) light 450 -q -n 3 --dist loadfile -m light tests/unit
 	@$(PYTEST) others 1700 -q -n 2 --dist loadgroup -m "not light"
 
 # The texts that are made of the stored runs of tests/golden, against those that are expected. With golden-update, what is

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from harness.results.lag import EntryCounts, Lag, PartitionLag
-from harness.results.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER, Reason, ReasonCode
+from harness.results.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER, Reason
 from harness.results.verdict import Validity
 from reports.console import allowed_and_unknown, last_lines
 from tests.support.findings import findings_of
@@ -35,23 +35,6 @@ def test_permitted_findings_are_counted_separately() -> None:
     assert lines[0].endswith(
         "took effect more than once; 41 more are permitted by the guarantee of their stage"
     )
-
-
-def test_missing_evidence_and_goals_that_were_not_exercised_are_named() -> None:
-    lines = last_lines(make_verdict(Validity.UNKNOWN), Path("s"), "c")
-    assert "  1 check had no evidence; not exercised: zombie (the report says why)" in lines
-    assert lines[0] == "  unknown: fault 2 (pause-worker) did not act"
-
-
-def test_the_reasons_of_an_unknown_run_can_be_explained() -> None:
-    reasons = [
-        Reason(ReasonCode.INPUTS_LEFT, "a"),
-        Reason(ReasonCode.INPUTS_LEFT, "b"),
-        Reason(ReasonCode.STALLED, "c"),
-    ]
-    unknown = make_verdict(Validity.UNKNOWN, unknown_because=reasons)
-    assert "  more: fencepost explain inputs-left stalled" in last_lines(unknown, Path("s"), "c")
-    assert not any("explain" in line for line in last_lines(make_verdict(Validity.VALID), Path("s"), "c"))
 
 
 def test_the_first_example_that_can_be_traced_has_its_command(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from checkers.needs import NEEDS
 from harness.record.protocol_journal import JOURNAL
 from harness.results.example import Operation
 from harness.results.lag import MOST_ROWS, EntryCounts, Lag, PartitionLag
-from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
+from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import FaultReport, IndeterminateOperations, MembershipChange, Validity, Verdict
 from reports.html import page
 from reports.html.page import _moment, draw
@@ -88,15 +88,6 @@ def test_the_rows_of_what_is_left_are_bounded_and_the_rest_is_counted(tmp_path: 
     assert "Is anything left?" in text and verdict.left is not None and verdict.left.summary in text
     assert f"in/{MOST_ROWS + 6}" in text and "10,056" in text and "56 commit markers" in text
     assert "7 more rows are not shown" in text and "in/6\n" not in text
-
-
-def test_a_report_says_in_one_sentence_that_what_is_left_is_not_known(tmp_path: Path) -> None:
-    verdict = make_verdict(Validity.VALID, left=Lag(not_known="the run has no tables"))
-    text = Page(draw(write_store(tmp_path, verdict), verdict)).text
-    assert "It is not known whether anything is left: the run has no tables." in text
-    assert "Committed offset" not in text
-    plain = make_verdict(Validity.VALID)
-    assert "Is anything left?" not in Page(draw(write_store(tmp_path / "plain", plain), plain)).text
 
 
 @pytest.mark.parametrize("valid", Validity)
@@ -267,28 +258,6 @@ def test_open_questions_come_with_a_remedy(tmp_path: Path) -> None:
     assert "7 operations without a known outcome" in text and "w1:2 and operation 9" in text
 
 
-def test_checks_that_do_not_apply_are_one_folded_line(tmp_path: Path) -> None:
-    verdict = make_verdict(Validity.VALID, not_checked_because={"G1c": EXTERNAL_ONLY, "G0": EXTERNAL_ONLY})
-    html = draw(tmp_path, verdict)
-    assert '<section id="open"' not in html
-    (folded,) = re.findall(r'<details id="not-applicable">(.*?)</details>', html, re.DOTALL)
-    assert "2 checks do not apply" in folded and "G1c" in folded
-
-
-def test_checks_without_findings_and_checks_that_were_not_made_are_listed(tmp_path: Path) -> None:
-    names = ["lost-commit", "ghost-commit", "hanging-transaction", "unmarked-partition", "replica-divergence"]
-    verdict = structs.replace(
-        make_verdict(Validity.VALID),
-        not_checked_because=dict.fromkeys(names, NEEDS["log"]),
-        checked=["torn-transaction", "unseen"],
-    )
-    html = draw(write_store(tmp_path, verdict), verdict)
-    assert ", ".join(names) in Page(html).text
-    (clean_checks,) = re.findall(r'<p id="clean">(.*?)</p>', html, re.DOTALL)
-    assert "torn-transaction" in clean_checks
-    assert "replica-divergence" not in clean_checks
-
-
 def test_a_moment_has_the_utc_time_of_the_broker_logs() -> None:
     operation = Operation("operation", {"call_ns": 15_830_000_000, "return_ns": None})
     assert _moment(operation, "call_ns", 1_763_906_265_029.5) == "at 15.830 s (13:58:00.859 UTC)"
@@ -296,23 +265,6 @@ def test_a_moment_has_the_utc_time_of_the_broker_logs() -> None:
     assert _moment(operation, "call_ns", 1e300) == "at 15.830 s"
     assert _moment(operation, "return_ns", 0.0) == "never"
     assert _moment(operation, "commit_ns", 0.0) == "unknown"
-
-
-def test_an_invalid_run_that_lacks_evidence_is_not_called_unknown(tmp_path: Path) -> None:
-    why = [Reason(ReasonCode.INCOMPLETE_EVIDENCE, "journal x lacks 1 line")]
-    for valid, is_shown in ((Validity.INVALID, False), (Validity.UNKNOWN, True)):
-        text = Page(draw(tmp_path, make_verdict(valid, unknown_because=why))).text
-        assert ("Why it is unknown" in text) is is_shown
-        assert "journal x lacks 1 line" in text
-        assert "More about the reasons: fencepost explain incomplete-evidence" in text
-
-
-def test_an_unknown_run_names_its_faults_on_the_first_screen(tmp_path: Path) -> None:
-    fault = FaultReport("kill-broker", "broker 1", 3.25, 4.0, True, "ended", "broker 1 was killed")
-    for valid, is_shown in ((Validity.UNKNOWN, True), (Validity.VALID, False)):
-        page = draw(tmp_path, make_verdict(valid, faults=[fault]))
-        header = Page(page[: page.index("</header>")]).text
-        assert ("Faults: kill-broker at 3.2" in header) is is_shown
 
 
 def test_a_goal_that_was_not_exercised_has_no_advice_besides_its_reason(tmp_path: Path) -> None:
@@ -429,14 +381,6 @@ def test_a_damaged_journal_of_the_proxy_is_noted(tmp_path: Path) -> None:
     plan = folder / "run.toml"
     plan.write_text(plan.read_text().replace("monotonic_ns_at_zero", "other"))
     assert draw(folder, verdict).count("run.toml does not say when the run began") == 1
-
-
-def test_errors_that_clients_got_are_listed_by_api(tmp_path: Path) -> None:
-    verdict = make_verdict(
-        Validity.VALID, api_errors={"EndTxn": {"NOT_COORDINATOR": 1200}, HOSTILE: {HOSTILE: 1}}
-    )
-    text = re.sub(r"\s+", " ", Page(draw(write_store(tmp_path / "run", verdict), verdict)).text)
-    assert "EndTxnNOT_COORDINATOR1,200" in text
 
 
 def story(**facts: object) -> ReportStory:
