@@ -59,14 +59,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = chosen
 
 
-STARTS = ("subprocess.Popen", "os.fork", "os.posix_spawn")
+START_EVENTS = ("subprocess.Popen", "os.fork", "os.posix_spawn")
 """The audit events of Python when a process is started."""
 _without_processes: list[str] = []
 """The light test that runs now, if it lacks the mark `processes`."""
 
 
 def _refuse_processes(event: str, _: object) -> None:
-    if event in STARTS and _without_processes:
+    if event in START_EVENTS and _without_processes:
         raise AssertionError(f"{_without_processes[0]} starts a process: mark it with @pytest.mark.processes")
 
 

@@ -123,20 +123,18 @@ def _describe(hint: Any, value: object) -> str:
         return f"one of {', '.join(each.value for each in plain)}"
     if plain is str and meta.description and isinstance(value, str) and value:
         return meta.description
-    return _NAMES[get_origin(plain) or plain]
+    return _TYPE_NAMES[get_origin(plain) or plain]
 
 
-_NAMES = {str: "a string", bool: "true or false", tuple: "a list of strings", Mapping: "a table"}
+_TYPE_NAMES = {str: "a string", bool: "true or false", tuple: "a list of strings", Mapping: "a table"}
 
 
 def _limits(meta: Meta) -> str:
     if meta.ge is not None and meta.le is not None:
         return f" from {meta.ge:g} to {meta.le:g}"
-    least = (
-        f" above {meta.gt:g}"
-        if meta.gt is not None
-        else ""
-        if meta.ge is None
-        else f" of at least {meta.ge:g}"
-    )
-    return least + (f", and at most {meta.le:g}" if meta.le is not None else "")
+    limits = [
+        f" above {meta.gt:g}" if meta.gt is not None else "",
+        f" of at least {meta.ge:g}" if meta.ge is not None else "",
+        f", and at most {meta.le:g}" if meta.le is not None else "",
+    ]
+    return "".join(limits)

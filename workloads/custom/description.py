@@ -31,8 +31,6 @@ PARTS: tuple[Part, ...] = get_args(Part)
 """The parts of an output that are compared if `compare` names them."""
 IGNORED_HEADER = "header:"
 """The prefix of a header in `ignore`."""
-JAVA_PARTITIONER: "Partitioner" = "murmur2_random"
-"""The partitioner that chooses the same partition for a key as the Java client and Kafka Streams."""
 Partitioner = Literal[
     "murmur2_random",
     "consistent_random",
@@ -43,6 +41,8 @@ Partitioner = Literal[
     "random",
 ]
 """The partitioners of librdkafka, by their names there. `_random`: a record without a key goes to any partition."""
+JAVA_PARTITIONER: Partitioner = "murmur2_random"
+"""The partitioner that chooses the same partition for a key as the Java client and Kafka Streams."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ release = { after = ["EndTxn response", "AddOffsetsToTxn"], after_s = 0.5 }
 
 
 @pytest.fixture
-def schemas(tmp_path: Path) -> Schemas:
+def schemas() -> Schemas:
     return small_schemas()
 
 

@@ -1,7 +1,6 @@
 """Messages are decoded and encoded by the schemas, versions and tagged fields included."""
 
 import random
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ from tests.support.protocol_schemas import small_schemas
 
 
 @pytest.fixture
-def schemas(tmp_path: Path) -> Schemas:
+def schemas() -> Schemas:
     return small_schemas()
 
 
