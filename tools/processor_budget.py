@@ -7,23 +7,29 @@ durations of all tests are kept in build/durations/NAME.xml. If the budget is ex
 printed: make them faster.
 """
 
+import ctypes
 import os
 import resource
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
 SLOWEST = 10
+BECOME_SUBREAPER = 36
+"""PR_SET_CHILD_SUBREAPER of Linux's prctl(2)."""
 
 
 def main(name: str, budget_s: float, arguments: list[str]) -> int:
     """Run pytest. Return its exit status, or 1 if only the budget is exceeded."""
     durations = Path("build/durations") / f"{name}.xml"
     began_s = time.monotonic()
+    adopt_orphans()
     command = [sys.executable, "-P", "-m", "pytest", f"--junitxml={durations}", *arguments]
     status = subprocess.run(command, check=False).returncode
+    reap_orphans()
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     used_s = usage.ru_utime + usage.ru_stime
     wall = f"{time.monotonic() - began_s:,.0f} s of wall time"
@@ -35,6 +41,22 @@ def main(name: str, budget_s: float, arguments: list[str]) -> int:
     for test_s, test in slowest(durations):
         print(f"  {test_s:6.1f} s  {test}")
     return status or 1
+
+
+def adopt_orphans() -> None:
+    """Become the parent of each process whose own parent ends without waiting for it, as pytest-xdist does.
+
+    Otherwise its time, and that of all processes that it has started, would not be counted.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(BECOME_SUBREAPER, 1, 0, 0, 0)
+
+
+def reap_orphans() -> None:
+    """Count the time of adopted processes that have ended."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
 
 
 def slowest(durations: Path) -> list[tuple[float, str]]:

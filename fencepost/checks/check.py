@@ -295,10 +295,10 @@ def _save(folder: Path, result: Result, request: CheckRequest) -> Result:
 
 def _write_or_compare(folder: Path, verdict: Verdict, request: CheckRequest) -> None:
     """Write the verdict and its report with `--update`, or if the run has none. Otherwise warn if they differ."""
-    from reports.html.page import write_report
-
     path = folder / "verdict.json"
     if request.update or not path.exists():  # without a verdict, the run was killed before it was checked
+        from reports.html.page import write_report  # a check that writes no report needs none of its modules
+
         write_report(folder, verdict, 0.0)  # first, so that each verdict has a report
         try:
             verdict.save(path)

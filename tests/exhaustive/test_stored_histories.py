@@ -3,6 +3,9 @@
 `tests/planted` has the families and their definitions. The small histories are first, the smallest before the others,
 so that the first difference is already minimal. In a run with plants, a check finds exactly the planted anomalies, each
 at its position. Without logs, it may miss some. The long tests (`make chaos`) check thousands of random runs.
+
+All rows go through three tasks, and products are forbidden: tables are joined by `run` alone, which must stay a key
+even where all rows would fit in one task. The cases of `tests/unit/checkers` go through one task.
 """
 
 from collections.abc import Mapping
@@ -12,12 +15,15 @@ from pyspark.sql import SparkSession
 
 from checkers.checking.stored_runs import check_runs
 from checkers.registry import STORE_CHECKERS
+from checkers.spark.shuffle_partitions import BY_ROWS, PARTITIONS
 from harness.results.verdict import CheckResult
 from tests.planted import families, plants
 from tests.planted.families import FAMILIES, Small
 from tests.planted.plants import PlantedRun
+from tests.support.spark_conf import restored_conf
 
 LARGER, PLANTED, WITHOUT_LOGS = range(20), range(100), range(60)
+PRODUCTS = "spark.sql.crossJoin.enabled"
 FOUND_LATER = "stalled"
 """The one anomaly without a query: `checkers.recovery.measure` finds it when the verdict is made."""
 ANOMALIES = [name for checker in STORE_CHECKERS for name in checker.anomalies if name != FOUND_LATER]
@@ -45,7 +51,11 @@ def results(
     folder = tmp_path_factory.mktemp("store")
     runs = families.store(histories, folder / "families")
     planted_runs = plants.store(planted, folder / "planted", len(runs))
-    return check_runs(spark, [*runs, *planted_runs], examples=plants.EXAMPLES)
+    with restored_conf(spark, BY_ROWS, PARTITIONS, PRODUCTS):
+        spark.conf.unset(BY_ROWS)
+        spark.conf.set(PARTITIONS, "3")
+        spark.conf.set(PRODUCTS, "false")
+        return check_runs(spark, [*runs, *planted_runs], examples=plants.EXAMPLES)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

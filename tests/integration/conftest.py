@@ -23,4 +23,4 @@ def _shared_spark(fencepost_spark: None) -> None:
 @pytest.fixture(scope="session")
 def stored(runs_folder: Path) -> Iterator[Result]:
     """A run of a correct pipeline, with faults in its workers."""
-    yield run_correct_pipeline(runs_folder / "store")
+    yield run_correct_pipeline(runs_folder / "store", brokers=2)

@@ -1,7 +1,12 @@
-"""`fencepost check` of external histories, as a user calls it. One call checks all of them."""
+"""`fencepost check` of a stored run and of external histories, as a user calls it. One call checks all of them.
+
+A stored run is judged by its own record: without faults, clusters, and what runs a pipeline.
+"""
 
 import gzip
 import json
+import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,22 +17,49 @@ from typing import Any
 import pytest
 
 from benchmarks.hostile import CASES, write, write_many
+from fencepost.cli import run_command_line
+from fencepost.sharing.process import SERVER_VARIABLE
+from tests.golden.corpus import CORPUS, EXPECTED
 from tests.reference.generate import random_history, to_edn, to_jsonl
 
 SIZE = 2_000
+MOST_MODULES = 250
+ROOMS = ("fencepost", "harness", "workloads", "nemeses", "checkers", "reports")
+UNKNOWN_FAULT = "a-fault-of-another-version"
+CHECK = """
+import json, sys
+from fencepost.cli import run_command_line
+
+write = sys.stdout.write
+
+def write_first(text):  # the verdict of the stored run, before histories are read
+    global modules
+    files = {name: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()}
+    modules = sorted(name for name, file in files.items() if file and not file.endswith("__init__.py"))
+    sys.stdout.write = write
+    return write(text)
+
+sys.stdout.write = write_first
+status = int(run_command_line(["check", "--json", *sys.argv[1:]]))
+print(json.dumps([status, modules]))
+"""
 
 
-def check(folder: Path, *arguments: object) -> tuple[int, list[dict[str, Any]]]:
-    """Check in a folder of a user."""
+def check(folder: Path, *arguments: object) -> tuple[int, list[str], list[dict[str, Any]]]:
+    """Check in a folder of a user, with a Spark of its own. Return the status, all modules that were imported when the
+    first verdict was printed, and the verdicts.
+    """
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "fencepost", "check", "--json", *map(str, arguments)],
+        [sys.executable, "-P", "-c", CHECK, *map(str, arguments)],
         cwd=folder,
+        env={name: value for name, value in os.environ.items() if name != SERVER_VARIABLE},
         capture_output=True,
         text=True,
         check=False,
     )
     assert "Traceback" not in done.stderr
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+    *lines, last = done.stdout.splitlines()
+    return *json.loads(last), list(map(json.loads, lines))
 
 
 @dataclass(frozen=True)
@@ -35,6 +67,8 @@ class Answers:
     """The answers of one call for all files."""
 
     status: int
+    modules: list[str]  # that the verdict of the stored run needed
+    run: dict[str, Any]  # the verdict of the stored run
     verdicts: dict[str, dict[str, Any]]  # by the name of the file
     hostile: dict[str, dict[str, Any]]  # the same, for the hostile histories
     readable: dict[str, bool]  # of those, the many small ones
@@ -64,16 +98,44 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
         write(case, path, SIZE)
     (folder / "many").mkdir()
     many = write_many(folder / "many", 60)
-    paths = [*files, *hostile, *many]
-    status, verdicts = check(folder, "--allow", "poll-skip", *paths)
+    paths = [folder_with_an_unknown_fault(folder / "run"), *files, *hostile, *many]
+    status, modules, verdicts = check(folder, "--allow", "poll-skip", *paths)
     assert [verdict["history"] for verdict in verdicts] == list(map(str, paths))
     by_name = {Path(verdict["history"]).name: verdict for verdict in verdicts}
     return Answers(
         status,
+        modules,
+        verdicts[0],
         {path.name: by_name[path.name] for path in files},
         {path.name: by_name[path.name] for path in (*hostile, *many)},
         {path.name: is_readable for path, is_readable in many.items()},
     )
+
+
+def folder_with_an_unknown_fault(run: Path) -> Path:
+    """Copy a stored run with its verdict, and give its fault a name that this version does not know."""
+    shutil.copytree(CORPUS / "shop-valid" / "run", run)
+    shutil.copy(
+        CORPUS / "shop-valid" / EXPECTED / "verdict.json", run
+    )  # a run without one would get its report
+    for name in ("run.toml", "metadata.json", "journals/nemesis.jsonl"):
+        text = (run / name).read_text(encoding="utf-8")
+        assert "kill-worker" in text
+        (run / name).write_text(text.replace("kill-worker", UNKNOWN_FAULT), encoding="utf-8")
+    return run
+
+
+def test_a_run_with_an_unknown_fault_is_judged_by_few_modules(answers: Answers) -> None:
+    assert answers.run["valid"] is True, answers.run
+    assert [fault["fault"] for fault in answers.run["faults"]] == [UNKNOWN_FAULT]
+    assert answers.run["faults"][0]["liveness"]["bound_s"] > 0
+    own = [name for name in answers.modules if name.split(".")[0] in ROOMS]
+    assert {"checkers.registry", "checkers.checking.stored_runs"} <= set(own), (
+        "another process has checked it"
+    )
+    assert len(own) < MOST_MODULES, len(own)
+    unwanted = ("nemeses", "workloads", "harness.cluster", "harness.runner")
+    assert not [name for name in own if name.startswith(unwanted)]
 
 
 def test_each_history_has_its_verdict_and_the_worst_status_counts(answers: Answers) -> None:
@@ -118,8 +180,12 @@ def test_an_allowed_anomaly_is_listed_with_the_option_that_allows_it(answers: An
     assert skip["allowed"] and skip["allowed_by"] == "--allow"
 
 
-def test_an_unknown_anomaly_in_allow_is_wrong_usage(tmp_path: Path) -> None:
-    assert check(tmp_path, "--allow", "poll-skipp", tmp_path / "x.jsonl") == (2, [])
+def test_an_unknown_anomaly_in_allow_is_wrong_usage(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["check", "--json", "--allow", "poll-skipp", str(tmp_path / "x.jsonl")]
+    assert run_command_line(arguments) == 2
+    assert "poll-skip" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("name", CASES)

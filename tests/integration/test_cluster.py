@@ -328,7 +328,7 @@ def test_the_cluster_tries_again_if_a_port_is_taken_meanwhile(make: Make, ready:
         other_socket.bind(("127.0.0.1", first))
         other_socket.listen()
         prepared_ports = iter([first])
-        with make(lambda: next(prepared_ports, None) or ports.take()) as cluster:
+        with make(lambda: next(prepared_ports, None) or ports.take(), brokers=1) as cluster:
             assert first not in cluster.layout.listeners.values()
             assert cluster.out_of_sync() == []
 

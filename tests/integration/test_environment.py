@@ -31,7 +31,8 @@ controller.quorum.voters=1@127.0.0.1:{}
 log.dirs={}
 """
 MAKE_ARCHIVE = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # our parent process may ignore the signal
 from pathlib import Path
 from harness.environment.archive import make_archive
 from harness.environment.builder import Builder

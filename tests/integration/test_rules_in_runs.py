@@ -28,6 +28,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """A run on librdkafka, in which workers read uncommitted records, and an EndTxn arrives late (KAFKA-17754)."""
     return fencepost.run(
         defect=DEFECT,
+        brokers=2,
         nemesis=["late-end-txn", "stale-coordinator"],
         rule=[
             "api=EndTxn,client_id=unknown-id,action=drop",

@@ -197,9 +197,10 @@ ALTERATIONS = {
 EMPTIED = sorted(HISTORY | LOG)
 
 
-def run_correct_pipeline(store: Path) -> Result:
+def run_correct_pipeline(store: Path, brokers: int = 3) -> Result:
     """Run a correct pipeline under faults of its workers, and keep the brokers' logs."""
     return fencepost.run(
+        brokers=brokers,
         nemesis=["kill-worker", "pause-worker"],
         time_limit=26,
         seed=11,

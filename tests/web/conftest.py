@@ -2,11 +2,12 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from tests.support.needs import browser_path, skip_or_fail
 
@@ -24,22 +25,40 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(scope="session")
+def contexts(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., BrowserContext]:
+    """Return a function that returns the context with these options.
+
+    A page of it stays open. Chromium then shows the next ones with the process of that page. To start one takes longer
+    than most tests.
+    """
+    blank = tmp_path_factory.mktemp("blank") / "blank.html"
+    blank.write_text("<!doctype html><title>blank</title>")
+
+    @cache
+    def context(**options: Any) -> BrowserContext:
+        made = browser.new_context(offline=True, reduced_motion="reduce", **options)
+        made.new_page().goto(blank.as_uri())
+        return made
+
+    return context
+
+
 @pytest.fixture
-def open_file(browser: Browser) -> Iterator[Callable[..., Page]]:
+def open_file(contexts: Callable[..., BrowserContext]) -> Iterator[Callable[..., Page]]:
     """Return a function that opens a page from the disk.
 
     At the end, the page must have requested no other file, and the console must have no messages.
     """
     messages: list[str] = []
     requests: list[str] = []
-    contexts = []
+    pages = []
     files = set()
 
     def open_page(path: Path, width: int = 1280, **options: Any) -> Page:
-        viewport = {"width": width, "height": 900}
-        context = browser.new_context(viewport=viewport, offline=True, reduced_motion="reduce", **options)
-        contexts.append(context)
-        page = context.new_page()
+        page = contexts(**options).new_page()
+        pages.append(page)
+        page.set_viewport_size({"width": width, "height": 900})
         page.on("request", lambda request: requests.append(request.url))
         page.on("console", lambda message: messages.append(message.text))
         page.on("pageerror", lambda error: messages.append(str(error)))
@@ -49,7 +68,10 @@ def open_file(browser: Browser) -> Iterator[Callable[..., Page]]:
         return page
 
     yield open_page
-    for context in contexts:
-        context.close()
+    for page in pages:
+        assert page.evaluate("Object.keys(localStorage).length") == 0, (
+            "the page left something in its context"
+        )
+        page.close()
     assert messages == []
     assert {url.partition("#")[0] for url in requests} - {"data:,"} == files

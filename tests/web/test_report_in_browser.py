@@ -141,7 +141,7 @@ def test_the_drawing_has_its_numbers_in_a_table(opened: Opener) -> None:
 
 
 def test_the_command_that_repeats_the_run_is_copied(opened: Opener) -> None:
-    page = opened(make_verdict(Validity.VALID), permissions=["clipboard-read", "clipboard-write"])
+    page = opened(make_verdict(Validity.VALID), permissions=("clipboard-read", "clipboard-write"))
     page.locator("button[data-copies=command]").click()
     expect(page.locator("#copied-command")).to_have_text("copied")
     copied = page.evaluate("navigator.clipboard.readText()")

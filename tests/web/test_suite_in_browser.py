@@ -107,7 +107,7 @@ def test_the_filter_shows_only_matching_runs(opened: Opener) -> None:
 
 
 def test_the_command_that_repeats_a_run_is_copied(opened: Opener) -> None:
-    page = opened(suite(cell()), permissions=["clipboard-read", "clipboard-write"])
+    page = opened(suite(cell()), permissions=("clipboard-read", "clipboard-write"))
     page.get_by_role("button", name="copy").click()
     expect(page.locator("#cell-1-copied")).to_have_text("copied")
     assert page.evaluate("navigator.clipboard.readText()") == suite(cell()).cells[0].command

@@ -274,7 +274,7 @@ def test_part_of_a_name_or_of_a_number_does_not_match(opened: Opener) -> None:
 def test_the_trace_command_is_offered_for_what_is_not_on_the_page(
     opened: Opener, folder: Path, text: str, arguments: str
 ) -> None:
-    page = opened(permissions=["clipboard-read", "clipboard-write"])
+    page = opened(permissions=("clipboard-read", "clipboard-write"))
     search(page, text)
     expect(page.locator("#trace-command")).to_have_text(f"fencepost trace {folder} {arguments}")
     page.locator("#not-here").get_by_role("button", name="Copy").click()

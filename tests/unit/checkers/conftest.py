@@ -9,10 +9,12 @@ from one_job import WantedRun, store_wanted
 from pyspark.sql import SparkSession
 
 from checkers.checking.stored_runs import check_runs
+from checkers.checking.warm_up import RUN as WARM_UP_RUN
 from checkers.spark.shuffle_partitions import BY_ROWS, PARTITIONS
 from checkers.stored.sources import read_sources
 from checkers.stored.tables import Tables, make_tables
 from harness.results.verdict import CheckResult
+from tests.support.spark_conf import restored_conf
 
 all_cases()
 
@@ -25,11 +27,14 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tab
 
 @dataclass(frozen=True)
 class Checked:
-    """The results of the one job: of each case by its name, with and without its journals, and of the wanted runs."""
+    """The results of the one job: of each case by its name, with and without its journals, of the wanted runs, and of
+    the run with which Spark is warmed up.
+    """
 
     cases: Mapping[str, CheckResult]
     blind_cases: Mapping[str, CheckResult]
     wanted: Mapping[WantedRun, CheckResult]
+    warm_up: CheckResult
 
 
 @pytest.fixture(scope="session")
@@ -44,11 +49,12 @@ def checked(
     runs = store(folder / "cases", cases)
     blind = [replace(run, blind=True) for run in store(folder / "blind", cases, first=len(runs))]
     wanted = store_wanted(folder / "wanted", first=2 * len(runs))
-    results = check_runs(spark, [*runs, *blind, *(run for _, run in wanted.values())])
+    results = check_runs(spark, [*runs, *blind, *(run for _, run in wanted.values()), WARM_UP_RUN])
     return Checked(
         {case.name: results[run.run] for case, run in zip(cases, runs, strict=True)},
         {case.name: results[run.run] for case, run in zip(cases, blind, strict=True)},
         {one: results[run] for run, (one, _) in wanted.items()},
+        results[WARM_UP_RUN.run],
     )
 
 
@@ -73,18 +79,5 @@ def result_of(checked: Checked) -> Mapping[WantedRun, CheckResult]:
 @pytest.fixture
 def settings(spark: SparkSession) -> Iterator[SparkSession]:
     """Settings that a test may change."""
-    before = {key: spark.conf.get(key, None) for key in (BY_ROWS, PARTITIONS)}
-    yield spark
-    for key, value in before.items():
-        if value is None:
-            spark.conf.unset(key)
-        else:
-            spark.conf.set(key, value)
-
-
-@pytest.fixture
-def several(settings: SparkSession) -> SparkSession:
-    """Rows go through three tasks."""
-    settings.conf.unset(BY_ROWS)
-    settings.conf.set(PARTITIONS, "3")
-    return settings
+    with restored_conf(spark, BY_ROWS, PARTITIONS):
+        yield spark

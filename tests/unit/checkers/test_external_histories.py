@@ -1,6 +1,7 @@
 """Results of external histories: their reasons, and the names in their examples."""
 
 import json
+from collections.abc import Sequence
 from contextlib import nullcontext
 from html import unescape
 from pathlib import Path
@@ -18,68 +19,93 @@ from harness.history_files.schema import NAMES, NAMES_FROM, OK, OPS
 from harness.results.reasons import ReasonCode
 from harness.results.verdict import CheckResult
 from tests.reference.generate import random_history, to_edn
-from tests.support.micro import micro_table, poll_row, send_row
+from tests.support.micro import Row, micro_table, poll_row, send_row
 
-# The reader of op 30 lags behind every writer; ops 5 and 6 read what the other wrote.
 LAGGING = [
     send_row(5, 1, 0), send_row(6, 2, 1), *(send_row(op, op, op) for op in (10, 15, 20)),
     poll_row(30, 1, 0), poll_row(6, 1, 0), poll_row(5, 2, 1),
 ]  # fmt: skip
-
-
-def check_one(spark: SparkSession, micro: list[dict[str, object]], names: dict[int, str]) -> CheckResult:
-    ops = [
-        {"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1}
-        for op in sorted({row["op"] for row in micro})
+"""The reader of operation 30 lags behind every writer; operations 5 and 6 read what the other wrote."""
+CYCLE = [send_row(5, 1, 0), send_row(6, 2, 1), poll_row(6, 1, 0), poll_row(5, 2, 1)]
+NAMED = {
+    number: [poll_row(2, number, 0), send_row(4, 3, 1), poll_row(6, 3, 1)]
+    for number in (NAMES_FROM, NAMES_FROM + 9)
+}
+"""Histories with a value that is not a number in the history."""
+SKIPS = {
+    received: [
+        *(send_row(2 * value, value, value) for value in (1, 2, 3, 4)),
+        poll_row(12, 1, 1),
+        poll_row(12, 4, 4, n=1),
+        *(poll_row(20 + value, value, value) for value in received),
     ]
-    texts = [{"run": 0, "id": number, "text": json.dumps(text)} for number, text in names.items()]
+    for received in ((), (2,), (2, 3))
+}
+"""A poll skips the records 2 and 3, of which other operations receive these."""
+IGNORED = [
+    ["transfer"] * 3 + ["read"] * 1_200,
+    ["poll", "write", "cas", "cas"],
+    ["poll"],
+    [f"kind-{n}" for n in range(30) for _ in range(30 - n)],
+    ["\x1b[31m" + "x" * 500],
+]
+"""Kinds of operations, all of them ok, and none with a record."""
+WITH_RECORDS = [LAGGING, CYCLE, *NAMED.values(), *SKIPS.values()]
+
+
+def check_all(
+    spark: SparkSession, histories: Sequence[list[Row]], ignored: Sequence[list[str]] = ()
+) -> list[CheckResult]:
+    """The results of the histories with these records, and then of those without records, in one job."""
+    ops = [
+        {"run": run, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1}
+        for run, rows in enumerate(histories)
+        for op in sorted({row["op"] for row in rows})
+    ] + [
+        {"run": run, "op": 2 * n + 2, "process": 0, "f": f, "outcome": OK, "invoked": 2 * n + 1}
+        for run, names in enumerate(ignored, len(histories))
+        for n, f in enumerate(names)
+    ]
+    micro = [row | {"run": run} for run, rows in enumerate(histories) for row in rows]
+    named = {(row["run"], row["value"]) for row in micro if row["value"] >= NAMES_FROM}
+    texts = [{"run": run, "id": number, "text": json.dumps("seven")} for run, number in named]
     tables = (
         pa.Table.from_pylist(ops, OPS),
         micro_table(*micro).drop(["committed"]),
         pa.Table.from_pylist(texts, NAMES),
     )
-    return check_histories(*(SparkTable(spark.createDataFrame(one)) for one in tables), [0])[0]
+    runs = range(len(histories) + len(ignored))
+    results = check_histories(*(SparkTable(spark.createDataFrame(one)) for one in tables), runs)
+    assert all(isinstance(results[run], CheckResult) for run in runs)
+    return [results[run] for run in runs]
 
 
-def test_a_search_in_parts_is_in_not_checked(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def results(spark: SparkSession) -> list[CheckResult]:
+    """The results of all histories, in one job."""
+    return check_all(spark, WITH_RECORDS, IGNORED)
+
+
+def test_a_search_in_parts_is_in_not_checked(
+    spark: SparkSession, results: list[CheckResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = {graph.name for graph in GRAPHS}
-    assert not names & check_one(spark, LAGGING, {}).not_checked.keys()
+    assert not names & results[WITH_RECORDS.index(LAGGING)].not_checked.keys()
     monkeypatch.setattr("checkers.external.graph.make.LARGEST_LINES", 10)
-    result = check_one(spark, LAGGING, {})
+    (result,) = check_all(spark, [LAGGING])
     partly = {graph.name for graph in GRAPHS if RW in graph.kinds}
     assert {name for name, reason in result.not_checked.items() if reason == TOO_LARGE} == partly
     assert "G1c" in result.anomalies
 
 
-@pytest.mark.parametrize("number", [NAMES_FROM, NAMES_FROM + 9])
-def test_a_value_is_shown_as_it_was_written(spark: SparkSession, number: int) -> None:
-    result = check_one(
-        spark, [poll_row(2, number, 0), send_row(4, 3, 1), poll_row(6, 3, 1)], {number: "seven"}
-    )
+@pytest.mark.parametrize("number", NAMED)
+def test_a_value_is_shown_as_it_was_written(results: list[CheckResult], number: int) -> None:
+    result = results[WITH_RECORDS.index(NAMED[number])]
     assert result.anomalies["phantom"].examples[0].first_record.get("value") == "seven"
 
 
-def without_reads(spark: SparkSession, kinds: dict[int, list[str]]) -> list[str]:
-    """The reasons of histories whose operations are of these kinds, all of them ok and none with a record."""
-    ops = [
-        {"run": run, "op": 2 * n + 2, "process": 0, "f": f, "outcome": OK, "invoked": 2 * n + 1}
-        for run, names in kinds.items()
-        for n, f in enumerate(names)
-    ]
-    tables = (pa.Table.from_pylist(ops, OPS), micro_table().drop(["committed"]), NAMES.empty_table())
-    by_run = check_histories(*(SparkTable(spark.createDataFrame(one)) for one in tables), list(kinds))
-    return [
-        one.broken[ReasonCode.NOTHING_READ].text for one in by_run.values() if isinstance(one, CheckResult)
-    ]
-
-
-def test_without_reads_the_kinds_of_ignored_operations_are_named(spark: SparkSession) -> None:
-    bank = ["transfer"] * 3 + ["read"] * 1_200
-    many = [f"kind-{n}" for n in range(30) for _ in range(30 - n)]
-    strange = ["\x1b[31m" + "x" * 500]
-    reasons = without_reads(
-        spark, {0: bank, 1: ["poll", "write", "cas", "cas"], 2: ["poll"], 3: many, 4: strange}
-    )
+def test_without_reads_the_kinds_of_ignored_operations_are_named(results: list[CheckResult]) -> None:
+    reasons = [result.broken[ReasonCode.NOTHING_READ].text for result in results[len(WITH_RECORDS) :]]
     nothing = "no ok operation received a record: nothing was read"
     checked = "Fencepost checks send, poll and txn"
     assert reasons[:3] == [
@@ -92,12 +118,9 @@ def test_without_reads_the_kinds_of_ignored_operations_are_named(spark: SparkSes
     assert "1 \\x1b[31mxxx" in reasons[4] and len(reasons[4]) < 400
 
 
-def test_a_cycle_names_the_last_record_of_all(spark: SparkSession) -> None:
-    result = check_one(
-        spark, [send_row(5, 1, 0), send_row(6, 2, 1), poll_row(6, 1, 0), poll_row(5, 2, 1)], {}
-    )
+def test_a_cycle_names_the_last_record_of_all(results: list[CheckResult]) -> None:
     steps = ["T6 read 1 from 7, which T5 wrote", "T5 read 2 from 7, which T6 wrote"]
-    assert result.anomalies["G1c"].examples[0].rest["steps"] == steps
+    assert results[WITH_RECORDS.index(CYCLE)].anomalies["G1c"].examples[0].rest["steps"] == steps
 
 
 @pytest.mark.parametrize(
@@ -106,12 +129,9 @@ def test_a_cycle_names_the_last_record_of_all(spark: SparkSession) -> None:
     ids=["both are lost", "one is lost", "none is lost"],
 )
 def test_a_skip_is_a_consequence_if_every_skipped_record_is_lost(
-    spark: SparkSession, received: tuple[int, ...], cause: str | None
+    results: list[CheckResult], received: tuple[int, ...], cause: str | None
 ) -> None:
-    sends = [send_row(2 * value, value, value) for value in (1, 2, 3, 4)]
-    skip = [poll_row(12, 1, 1), poll_row(12, 4, 4, n=1)]
-    reads = [poll_row(20 + value, value, value) for value in received]
-    result = check_one(spark, [*sends, *skip, *reads], {})
+    result = results[WITH_RECORDS.index(SKIPS[received])]
     assert result.anomalies["int-poll-skip"].because == cause
     assert ("lost-write" in result.anomalies) == (len(received) < 2)
 

@@ -1,14 +1,14 @@
 """The lag agrees with the checks: a run in which inputs are left cannot be valid."""
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
-from cases import Case, store
-from pyspark.sql import SparkSession
+from one_job import WantedRun, want
 
-from checkers.checking.stored_runs import check_runs
 from checkers.recovery.lag import measure_lag
 from harness.record.table_reader import RunTables
+from harness.results.verdict import CheckResult
 from tests.support.histories import History
 from tests.support.stored_tables import write_store
 
@@ -62,20 +62,31 @@ LEFT = (
 )
 
 
+def drawn(draw: Callable[[History], None]) -> History:
+    h = History()
+    draw(h)
+    return h
+
+
+RUNS = {
+    draw.__name__: want(
+        partial(drawn, draw), drained=True
+    )  # no problem of the run itself explains the inputs
+    for draw in (nothing_is_left, *LEFT)
+}
+
+
 def test_a_run_has_a_finding_or_a_reason_if_and_only_if_inputs_are_left(
-    spark: SparkSession, tmp_path: Path
+    result_of: Mapping[WantedRun, CheckResult], tmp_path: Path
 ) -> None:
-    """The runs say that all stages were drained, so no problem of a run itself explains the inputs."""
-    cases = [Case(draw.__name__, draw, {}) for draw in (nothing_is_left, *LEFT)]
     left = {
-        case.name
-        for case in cases
-        if measure_lag(RunTables(write_store(tmp_path / case.name, [(1, case.history)], log=True))).is_left
+        name
+        for name, run in RUNS.items()
+        if measure_lag(RunTables(write_store(tmp_path / name, [(1, run.draw())], log=True))).is_left
     }
-    results = check_runs(spark, [replace(run, drained=True) for run in store(tmp_path / "store", cases)])
     not_valid = {
-        case.name
-        for run, case in enumerate(cases)
-        if results[run].broken or any(not found.allowed for found in results[run].anomalies.values())
+        name
+        for name, run in RUNS.items()
+        if result_of[run].broken or any(not found.allowed for found in result_of[run].anomalies.values())
     }
     assert left == not_valid == {draw.__name__ for draw in LEFT}

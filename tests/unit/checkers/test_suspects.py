@@ -1,18 +1,13 @@
 """A checker is queried only if there is a suspect, so every finding must have one."""
 
-from pathlib import Path
-
 import pytest
-from cases import CASES, store
-from pyspark.sql import SparkSession
+from cases import CASES
 
 from checkers.checker import Checker
 from checkers.checking.prefilter import count_and_select
-from checkers.checking.stored_runs import check_runs
 from checkers.findings.rules import Rule, Suspect
 from checkers.registry import STORE_CHECKERS
 from checkers.stored.tables import Tables
-from harness.results.verdict import CheckResult
 
 SUSPICIOUS = [
     "undue_fencing",
@@ -64,16 +59,3 @@ def test_conditions_over_any_table_are_counted(tables: Tables) -> None:
     assert selection is not None
     assert selection.tables == {"groups"}
     assert selection.modules == frozenset()
-
-
-def test_several_partitions_give_the_same_results(
-    several: SparkSession, results: dict[str, CheckResult], tmp_path: Path
-) -> None:
-    """Tables are joined by `run` alone. It must stay a key where there is one run, so products are forbidden here."""
-    several.conf.set("spark.sql.crossJoin.enabled", "false")
-    try:
-        by_run = check_runs(several, store(tmp_path))
-    finally:
-        several.conf.unset("spark.sql.crossJoin.enabled")
-    differences = [case.differs(by_run[run]) for run, case in enumerate(CASES)]
-    assert [one for one in differences if one is not None] == []

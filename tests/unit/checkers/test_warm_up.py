@@ -1,9 +1,9 @@
 """The run that Spark is warmed up with is valid, and is checked as a long run is."""
 
 import pytest
+from conftest import Checked
 from pyspark.sql import SparkSession
 
-from checkers.checking.stored_runs import check_runs
 from checkers.checking.warm_up import RUN, warm_up
 from checkers.registry import STORE_CHECKERS
 from checkers.spark.session import _try_to_warm_up
@@ -18,8 +18,8 @@ from checkers.stored.sources import read_sources
 from harness.common.errors import AnalysisFailed, EnvironmentFailure
 
 
-def test_the_run_is_valid_and_nearly_every_checker_has_something_to_check(spark: SparkSession) -> None:
-    result = check_runs(spark, [RUN], inline_rows=0)[RUN.run]
+def test_the_run_is_valid_and_nearly_every_checker_has_something_to_check(checked: Checked) -> None:
+    result = checked.warm_up
     assert result.anomalies == {} and result.broken == {}
     own = {anomaly for checker in STORE_CHECKERS for anomaly in checker.anomalies}
     assert set(result.not_checked) & own <= {"aggregate-mismatch"}, "only the sums are missing"
