@@ -3,13 +3,13 @@
 import base64
 import json
 import logging
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import fencepost
 from harness.cluster import ClusterSpec
 from harness.environment.cache import cache_folder
 from harness.environment.kafka import fetch_kafka, versions
@@ -21,6 +21,7 @@ from harness.protocol.rules import Action, ProtocolRule, Release, Selector
 from harness.protocol.schemas import Api, Field, Schemas
 from tests.support.protocol_link import ProxyUnderTest
 from tests.support.secured_cluster import FENCEPOST_RIGHTS, PASSWORD, USER, SecuredCluster
+from tests.support.started_runs import has_commits, protocol_events, start_run
 
 SECRET = "plant-4711"
 NAMES = {"transactionalId", "groupId"}
@@ -102,26 +103,50 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster
             yield started
 
 
-def test_a_password_is_in_no_file_of_a_run_with_rules(cluster: SecuredCluster, tmp_path: Path) -> None:
-    config = cluster.client_config(tmp_path / "client.properties", mechanism="PLAIN")
-    result = fencepost.run(
-        cluster="external",
-        bootstrap=cluster.bootstrap_for("guests"),
-        client_config=str(config),
-        permits="workers,links",
-        rule="api=EndTxn,action=delay,delay_s=0.1,times=5",
-        nemesis="none",
-        time_limit=15,
-        seed=5,
-        store=tmp_path / "store",
-    )
-    (fault,) = result.verdict["faults"]
+@pytest.fixture(scope="module")
+def interrupted(cluster: SecuredCluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run on that cluster, with a rule. The first Ctrl-C has ended it early."""
+    folder = tmp_path_factory.mktemp("interrupted")
+    config, store = cluster.client_config(folder / "client.properties", mechanism="PLAIN"), folder / "store"
+    options = {
+        "cluster": "external",
+        "bootstrap": cluster.bootstrap_for("guests"),
+        "client-config": str(config),
+        "permits": "workers,links",
+        "rule": "api=EndTxn,action=delay,delay_s=0.1,times=5",
+        "nemesis": "none",
+        "time-limit": "60",
+        "store": str(store),
+    }
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    with start_run(folder / "log", *words) as run:
+        run.await_output(
+            lambda text: has_commits(text) and bool(protocol_events(store, "answered")),
+            "transactions to be committed, and a delayed request to be answered",
+        )
+        run.signal(signal.SIGINT)
+        assert run.process.wait(120) == 3
+        run.await_no_leftovers()
+    (stored,) = store.glob("shop/*")
+    return stored
+
+
+def test_the_first_ctrl_c_ends_the_run_early_and_checks_it(interrupted: Path) -> None:
+    verdict = json.loads((interrupted / "verdict.json").read_text())
+    assert verdict["valid"] == "unknown"
+    assert "interrupted" in [reason["code"] for reason in verdict["unknown_because"]]
+    assert verdict["coverage"]["committed"] > 0
+    assert (interrupted / "report.html").stat().st_size > 0
+
+
+def test_a_password_is_in_no_file_of_a_run_with_rules(interrupted: Path) -> None:
+    (fault,) = json.loads((interrupted / "verdict.json").read_text())["faults"]
     assert fault["acted"], fault
-    lines = (result.folder / "protocol.jsonl").read_text().splitlines()
+    lines = (interrupted / "protocol.jsonl").read_text().splitlines()
     links = {json.loads(line)["request"]["link"] for line in lines if line.startswith('{"request"')}
     assert "client:w0->1" in links
     plain = f"\0{USER}\0{PASSWORD}".encode()
     wanted = (PASSWORD.encode(), json.dumps(PASSWORD).encode(), plain, base64.b64encode(plain))
-    files = [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
+    files = [path for path in interrupted.parents[1].rglob("*") if path.is_file()]
     assert any(path.name == "report.html" for path in files)
     assert [path for path in files if any(text in path.read_bytes() for text in wanted)] == []

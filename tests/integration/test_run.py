@@ -1,4 +1,4 @@
-"""A whole run: a real cluster, real faults, a verdict, and the same verdict again from its stored evidence."""
+"""A whole run: a real cluster, real faults, a verdict, and what it leaves."""
 
 import json
 from xml.etree import ElementTree
@@ -6,13 +6,10 @@ from xml.etree import ElementTree
 import pyarrow.parquet as pq
 
 from fencepost.api import Result
-from fencepost.sharing.spark import SparkParts, SparkRequest, shared_spark
 from harness.common.documents import decode
-from harness.environment.java import find_java
 from harness.record.columns import null
 from harness.record.schema import HISTORY, LOG
 from harness.results.verdict import Verdict, checks_without_evidence
-from harness.settings.options import Options
 
 
 def test_a_correct_pipeline_is_valid_under_faults_that_acted(stored: Result) -> None:
@@ -68,15 +65,3 @@ def test_no_column_that_is_declared_not_null_has_a_null(stored: Result) -> None:
             assert rows.num_rows, name
             non_nullable = [column.name for column in schema if not null(column)]
             assert [column for column in non_nullable if rows[column].null_count] == [], name
-
-
-def test_the_shared_spark_gives_the_same_verdict_without_a_cluster(stored: Result) -> None:
-    shared = shared_spark()
-    assert shared is not None
-    folder = str(stored.folder.absolute())
-    phases: list[str] = []
-    parts = SparkParts(str(find_java("auto").home), Options().master, {})
-    (answer,) = shared.check(SparkRequest(parts, [folder]), phases.append)
-    assert isinstance(answer, Verdict)
-    assert json.loads(answer.line()) == {**stored.verdict, "history": folder}
-    assert "checks" in phases
