@@ -196,13 +196,13 @@ def count_rows(runs: Sequence[StoredRun]) -> int:
     """Count the rows of all tables of the runs, from the footers of the files. A batch of a leader counts once for each
     of its records.
     """
-    return sum(_count(path) for path in {path for run in runs for path in _tables(run)})
+    return sum(_count(path) for run_folder in {run.folder for run in runs} for path in _tables(run_folder))
 
 
-def _tables(run: StoredRun) -> Iterator[Path]:
-    """Yield the paths of the tables that the run has."""
+def _tables(run_folder: Path) -> Iterator[Path]:
+    """Yield the paths of the tables that are in the folder of a run."""
     for folder, tables in (("history", HISTORY), ("log", LOG)):
-        paths = (run.folder / folder / f"{table}.parquet" for table in tables)
+        paths = (run_folder / folder / f"{table}.parquet" for table in tables)
         yield from (path for path in paths if path.exists())
 
 

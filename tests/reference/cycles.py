@@ -133,6 +133,8 @@ def cycles(h: History) -> dict[str, set[frozenset[int]]]:
         for kin in ("", "process", "realtime"):
             mine = {kind: graphs[kind] for kind in (*kinds, kin) if kind}
             must = [kind for kind in (*needed, kin) if kind]
+            if not all(graphs[kind] for kind in must):
+                continue  # without one of these kinds there is the same graph, so no component counts
             for component in components(set().union(*mine.values())):
                 left = [[e for k, e in mine.items() if k != gone] for gone in must]
                 if any(components(_within(component, *some)) for some in left):

@@ -59,7 +59,11 @@ def _findings(h: History) -> Findings:
 
 def verdict(events: list[Event], allow: Iterable[str] = ()) -> tuple[bool | str, dict[str, int], set[str]]:
     """Whether it is valid, how many of each name were found, and which of the names found are allowed."""
-    h = History(events)
+    return verdict_of(History(events), allow)
+
+
+def verdict_of(h: History, allow: Iterable[str] = ()) -> tuple[bool | str, dict[str, int], set[str]]:
+    """As `verdict`."""
     counts = {name: len(some) for name, some in _findings(h).items()}
     may = ALWAYS_ALLOWED | set(allow) | (ALLOWED_WITH_SUBSCRIBE if h.subscribes() else set())
     bad = counts.keys() - may

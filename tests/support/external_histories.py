@@ -17,7 +17,7 @@ from harness.history_files.schema import MICRO, NAMES, OPEN, OPS, OUTCOMES
 from harness.results.verdict import Verdict
 from tests.reference.generate import PLANTABLE, bent, random_history
 from tests.reference.history import Event, History, operations
-from tests.reference.jepsen import verdict
+from tests.reference.jepsen import verdict_of
 from tests.reference.records import numbers, unsettled
 
 Drawn = Sequence[list[Event]]
@@ -93,7 +93,7 @@ class ExpectedVerdict:
 def expected_verdict(events: list[Event]) -> ExpectedVerdict:
     """The verdict by the definition in `tests/reference`."""
     h = History(events)
-    return ExpectedVerdict(*verdict(events), len(unsettled(h)), numbers(h))
+    return ExpectedVerdict(*verdict_of(h), len(unsettled(h)), numbers(h))
 
 
 def assert_expected_verdict(events: list[Event], verdict: Verdict) -> None:

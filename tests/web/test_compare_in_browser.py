@@ -28,12 +28,11 @@ def page_of_suites(tmp_path: Path) -> Path:
     return tmp_path / "page.html"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 400])
 def test_a_comparison_is_not_wider_than_the_page(
-    open_file: Callable[..., Page], page_of_suites: Path, width: int, scheme: str
+    open_file: Callable[..., Page], page_of_suites: Path, width: int
 ) -> None:
-    page = open_file(page_of_suites, width, color_scheme=scheme)
+    page = open_file(page_of_suites, width)
     assert page.evaluate("document.documentElement.scrollWidth") == width
     page.get_by_role("link", name="Versions and settings").click()
     expect(page.locator("#differences")).to_be_in_viewport()

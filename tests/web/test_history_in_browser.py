@@ -30,12 +30,11 @@ def page_of_history(tmp_path: Path) -> Path:
     return tmp_path / "page.html"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 400])
 def test_a_history_is_not_wider_than_the_page(
-    open_file: Callable[..., Page], page_of_history: Path, width: int, scheme: str
+    open_file: Callable[..., Page], page_of_history: Path, width: int
 ) -> None:
-    page = open_file(page_of_history, width, color_scheme=scheme)
+    page = open_file(page_of_history, width)
     assert page.evaluate("document.documentElement.scrollWidth") == width
     drawn = page.locator("#duplicate-1 svg").filter(visible=True)
     expect(drawn).to_have_count(1)

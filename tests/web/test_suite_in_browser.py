@@ -35,16 +35,15 @@ def test_the_number_of_bad_runs_is_visible_first(opened: Opener, width: int) -> 
     )
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_no_part_is_wider_than_the_page(opened: Opener, width: int, scheme: str) -> None:
+def test_no_part_is_wider_than_the_page(opened: Opener, width: int) -> None:
     faults = [
         "kill-broker",
         "kill-group-coordinator,pause-worker,partition,kill-worker",
         *(f"fault-{n}" for n in range(20)),
     ]
     cells = [cell(w, c, n) for w in ("shop", "orders") for c in ("librdkafka", "java") for n in faults]
-    page = opened(suite(*cells), width, color_scheme=scheme)
+    page = opened(suite(*cells), width)
     assert page.evaluate("document.documentElement.scrollWidth") == width
 
 

@@ -175,10 +175,14 @@ def test_a_page_that_is_opened_at_a_time_shows_it(opened: Opener, folder: Path, 
     page.context.close()
 
 
-@pytest.mark.parametrize("wrong", ["t=9-3", "t=x", "t=1e400-2", "t=", "t=-5-9"])
-def test_an_address_with_wrong_times_shows_all(opened: Opener, wrong: str) -> None:
-    page = opened(wrong)
-    expect(page.locator("#shown-time")).to_be_hidden()
+def test_an_address_with_wrong_times_shows_all(opened: Opener) -> None:
+    page = opened()
+    for wrong in ("t=9-3", "t=x", "t=1e400-2", "t=", "t=-5-9"):
+        page.evaluate(
+            "hash => new Promise(done => { addEventListener('hashchange', done, {once: true}); location.hash = hash })",
+            wrong,
+        )
+        expect(page.locator("#shown-time")).to_be_hidden()
 
 
 def test_the_keyboard_moves_zooms_and_resets(opened: Opener) -> None:

@@ -76,6 +76,12 @@ def result_of(checked: Checked) -> Mapping[WantedRun, CheckResult]:
     return checked.wanted
 
 
+@pytest.fixture(scope="session")
+def result_of_warm_up(checked: Checked) -> CheckResult:
+    """The result of the run with which Spark is warmed up."""
+    return checked.warm_up
+
+
 @pytest.fixture
 def settings(spark: SparkSession) -> Iterator[SparkSession]:
     """Settings that a test may change."""

@@ -74,8 +74,12 @@ def wrong(tmp_path: Path) -> Path:
 def answers_of_crashes(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[int, CheckResult | FencepostError]:
-    """The answers for two equal runs, with checkers that crash on both and one that crashes on run 4."""
+    """The answers for equal runs, of which one has a damaged page. Checkers crash on the others, and one on run 4."""
     folder = tmp_path_factory.mktemp("crashes")
+    page = taken_twice(folder / str(DAMAGED), DAMAGED) / "history" / "sends.parquet"
+    body = page.read_bytes()
+    page.write_bytes(body[:4] + b"\xff" * 60 + body[64:])  # the footer stays whole
+    runs = [StoredRun(run, taken_twice(folder / str(run), run)) for run in (4, 3)]
     crashing = (
         Crashing("no_such_anomaly"),
         WithCrashingSuspects("no_such_condition"),
@@ -83,7 +87,7 @@ def answers_of_crashes(
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stored_runs, "STORE_CHECKERS", (*crashing, *FEW))
-        return check_each_run(spark, [StoredRun(run, taken_twice(folder / str(run), run)) for run in (4, 3)])
+        return check_each_run(spark, [*runs, StoredRun(DAMAGED, folder / str(DAMAGED))])
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +118,7 @@ def results_of_one_check(
         return check_runs(spark, runs)
 
 
+DAMAGED = 9
 EMPTY, ALSO_EMPTY, WRONG, PERMITTED, ODD_NAME, LOST_LOG, WITHOUT_LOG = range(1, 8)
 
 
@@ -197,17 +202,13 @@ def test_a_missing_or_damaged_table_is_named(spark: SparkSession, wrong: Path, d
 
 
 def test_a_run_with_a_damaged_page_affects_no_other_run(
-    spark: SparkSession, wrong: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    answers_of_crashes: Mapping[int, CheckResult | FencepostError],
 ) -> None:
-    monkeypatch.setattr(stored_runs, "STORE_CHECKERS", FEW)
-    page = taken_twice(tmp_path / "damaged", 4) / "history" / "sends.parquet"
-    body = page.read_bytes()
-    page.write_bytes(body[:4] + b"\xff" * 60 + body[64:])  # the footer stays whole
-    answers = check_each_run(spark, [StoredRun(4, tmp_path / "damaged"), StoredRun(3, wrong)])
-    assert isinstance(answers[4], UnreadableInput)
-    assert str(page) in str(answers[4])
-    assert isinstance(answers[3], CheckResult)
-    assert answers[3].anomalies["reprocessed-input"].count == 1
+    damaged, three = answers_of_crashes[DAMAGED], answers_of_crashes[3]
+    assert isinstance(damaged, UnreadableInput)
+    assert f"{DAMAGED}/history/sends.parquet" in str(damaged)
+    assert isinstance(three, CheckResult)
+    assert three.anomalies["reprocessed-input"].count == 1
 
 
 def test_empty_tables_of_a_run_do_not_change_later_runs(

@@ -1,7 +1,6 @@
 """The run that Spark is warmed up with is valid, and is checked as a long run is."""
 
 import pytest
-from conftest import Checked
 from pyspark.sql import SparkSession
 
 from checkers.checking.warm_up import RUN, warm_up
@@ -16,13 +15,15 @@ from checkers.spark.shuffle_partitions import (
 )
 from checkers.stored.sources import read_sources
 from harness.common.errors import AnalysisFailed, EnvironmentFailure
+from harness.results.verdict import CheckResult
 
 
-def test_the_run_is_valid_and_nearly_every_checker_has_something_to_check(checked: Checked) -> None:
-    result = checked.warm_up
-    assert result.anomalies == {} and result.broken == {}
+def test_the_run_is_valid_and_nearly_every_checker_has_something_to_check(
+    result_of_warm_up: CheckResult,
+) -> None:
+    assert result_of_warm_up.anomalies == {} and result_of_warm_up.broken == {}
     own = {anomaly for checker in STORE_CHECKERS for anomaly in checker.anomalies}
-    assert set(result.not_checked) & own <= {"aggregate-mismatch"}, "only the sums are missing"
+    assert set(result_of_warm_up.not_checked) & own <= {"aggregate-mismatch"}, "only the sums are missing"
 
 
 def test_spark_reads_each_table_with_rows_from_a_file(spark: SparkSession) -> None:
