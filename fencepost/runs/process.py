@@ -1,4 +1,8 @@
-"""The entry point of every Python process of a run. Its arguments are a `ProcessSpec` and a `RunSpec`, as JSON."""
+"""The entry point of every Python process of a run. Its arguments are a `ProcessSpec` and a `RunSpec`, as JSON.
+
+A run starts a dozen of them, and again whenever a fault kills one. What writes columns is imported only in the final
+readers, because that takes half a second of a processor: PyArrow.
+"""
 
 import atexit
 import os
@@ -7,7 +11,7 @@ import socket
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from harness.clients.client_properties import use_client_config
 from harness.clients.interface import Client, GroupSettings, ProducerSettings
@@ -15,7 +19,6 @@ from harness.clients.librdkafka_client import LibrdkafkaClient
 from harness.common.errors import ExitStatus, UsageError
 from harness.databases.feeder import TableFeeder
 from harness.databases.interface import Database, InputTable
-from harness.databases.reader import DatabaseReader
 from harness.databases.registry import DATABASES
 from harness.model.expectation import Expectation
 from harness.model.vocabulary import Role
@@ -36,11 +39,9 @@ from harness.processes.specs import (
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal, NoJournal
 from harness.record.partition_numbers import PartitionIds
-from harness.record.parts import PartWriter, parts_folder, remove_parts
 from harness.roles.call_watch import CallWatch
 from harness.roles.control import Control
 from harness.roles.feeder import Feeder
-from harness.roles.final_reader import FinalReader, ProgramTopics
 from harness.roles.observer import Observer
 from harness.roles.running_client import RunningClient, running_java, running_librdkafka
 from workloads.custom.pipeline import CustomPipeline
@@ -53,6 +54,10 @@ from workloads.model.padding import largest_bytes, padded
 from workloads.model.policy import Delivery
 from workloads.model.workload import Workload
 from workloads.registry import WORKLOADS
+
+if TYPE_CHECKING:
+    from harness.databases.reader import DatabaseReader
+    from harness.roles.final_reader import FinalReader, ProgramTopics
 
 LOOPS: Mapping[Delivery, type[Worker] | type[MixedWorker]] = {Delivery.MIXED: MixedWorker}
 """The loop for a delivery. All deliveries that are not listed use `Worker`."""
@@ -109,6 +114,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     use_client_config(None if behind_proxies else run.connection.client_config)
     control = Control(None if process.control_fd is None else socket.socket(fileno=process.control_fd))
     if process.role is Role.FINAL:
+        from harness.record.parts import remove_parts
+
         remove_parts(process.journal.path)
     client = running_client(process.role, run.client)
     require_client(run.client, client)
@@ -151,7 +158,7 @@ def end_at_once() -> NoReturn:
 
 def build_task(
     process: ProcessSpec, run: RunSpec, pipeline: WorkloadSpec, journal: Journal, control: Control
-) -> Worker | MixedWorker | Relay | Feeder | TableFeeder | Observer | FinalReader | DatabaseReader:
+) -> "Worker | MixedWorker | Relay | Feeder | TableFeeder | Observer | FinalReader | DatabaseReader":
     """Build the object that does the task of a process, for a workload."""
     workload = padded(WORKLOADS[pipeline.name].tagged(pipeline.tag), run.record_bytes)
     match process.task:
@@ -169,19 +176,7 @@ def build_task(
         case ObserverSpec() as task:
             return Observer(process.bootstrap, task.partitions, journal, control)
         case TableReaderSpec(tables=tables):
-            store = open_database(pipeline)
-            assert store is not None, "the spec names a database if tables are read"
-            parts = PartWriter(journal, parts_folder(process.journal.path))
-            input_tables = {
-                table: input_table(pipeline, workload, table)
-                for table in tables
-                if table in workload.read_tables
-            }
-            expect, stated = workload.expectation(), stated_topics(workload)
-            numbers = PartitionIds(run.partition_counts)
-            return DatabaseReader(
-                store, tables, numbers, journal, parts, control, expect, stated, input_tables
-            )
+            return database_reader_of(process, tables, run, pipeline, workload, journal, control)
         case FinalReaderSpec() as task:
             return final_reader_of(
                 process, task, run, journal, control, workload.expectation(), stated_topics(workload)
@@ -190,7 +185,7 @@ def build_task(
 
 def build_custom_task(
     process: ProcessSpec, run: RunSpec, pipeline: CustomPipelineSpec, journal: Journal, control: Control
-) -> Feeder | Observer | FinalReader:
+) -> "Feeder | Observer | FinalReader":
     """Build the object that does the task of a process, for a custom pipeline. Its instances are commands."""
     described = CustomPipeline.load(str(pipeline.file)).tagged(pipeline.tag)
     match process.task:
@@ -201,6 +196,8 @@ def build_custom_task(
         case ObserverSpec() as task:
             return Observer(process.bootstrap, task.partitions, journal, control)
         case FinalReaderSpec() as task:
+            from harness.roles.final_reader import ProgramTopics
+
             ends = dict(zip(task.partitions, task.end_offsets or (), strict=task.end_offsets is not None))
             other_topics = ProgramTopics(described.written, ends)
             return final_reader_of(
@@ -218,8 +215,11 @@ def final_reader_of(
     control: Control,
     expect: Expectation,
     stated: Collection[str],
-    other_topics: ProgramTopics | None = None,
-) -> FinalReader:
+    other_topics: "ProgramTopics | None" = None,
+) -> "FinalReader":
+    from harness.record.parts import PartWriter, parts_folder
+    from harness.roles.final_reader import FinalReader
+
     parts = PartWriter(journal, parts_folder(process.journal.path))
     return FinalReader(
         process.bootstrap,
@@ -232,6 +232,33 @@ def final_reader_of(
         expect,
         stated,
         other_topics,
+    )
+
+
+def database_reader_of(
+    process: ProcessSpec,
+    tables: Sequence[str],
+    run: RunSpec,
+    pipeline: WorkloadSpec,
+    workload: Workload,
+    journal: Journal,
+    control: Control,
+) -> "DatabaseReader":
+    from harness.databases.reader import DatabaseReader
+    from harness.record.parts import PartWriter, parts_folder
+
+    store = open_database(pipeline)
+    assert store is not None, "the spec names a database if tables are read"
+    return DatabaseReader(
+        store,
+        tables,
+        PartitionIds(run.partition_counts),
+        journal,
+        PartWriter(journal, parts_folder(process.journal.path)),
+        control,
+        workload.expectation(),
+        stated_topics(workload),
+        {table: input_table(pipeline, workload, table) for table in tables if table in workload.read_tables},
     )
 
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.common.errors import UsageError
-from harness.wire.security import MECHANISMS, PROTOCOLS, Security
-from harness.wire.tokens import OAUTHBEARER, Credentials
+from harness.wire.security import MECHANISMS, OAUTHBEARER, PROTOCOLS, Credentials, Security
 
 BOOTSTRAP = "bootstrap.servers"
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"

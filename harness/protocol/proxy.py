@@ -26,7 +26,8 @@ from harness.protocol.journal import ProxyJournal
 from harness.protocol.schemas import Schemas
 from harness.protocol.state import ProxyRequest, ProxyState
 from harness.wire.protocol import Address, decode_response, encode_request
-from harness.wire.security import sasl_requests, tls_refusal
+from harness.wire.sasl import sasl_requests
+from harness.wire.security import tls_refusal
 
 CONNECT_TIMEOUT_S = 10.0
 FLUSH_EVERY_S = 0.5

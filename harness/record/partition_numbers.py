@@ -7,12 +7,8 @@ after the run. The process that writes the tables gives their partitions the nex
 A topic of the plan may get more partitions during the run. Every process computes the numbers of these from the plan.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from zlib import crc32
-
-from harness.record.parquet_writer import open_parquet
-from harness.record.schema import HISTORY
 
 _HASHES = 2**30
 _FIRST_ADDED = 1 << 20
@@ -82,20 +78,3 @@ class PartitionIds:
 
     def __len__(self) -> int:
         return len(self._ids)
-
-
-def write_partitions(
-    names: PartitionIds, run: int, folder: Path, compacted: Mapping[str, bool], known: Collection[str]
-) -> None:
-    """Write the table `partitions`.
-
-    Args:
-        names: The partitions of the plan, and all other partitions in tables of `history/` or `log/`.
-        run: The number of the run.
-        folder: The folder `history` of the run.
-        compacted: For each topic, whether it is compacted.
-        known: The topics and tables of the pipeline. All other topics are internal.
-    """
-    with open_parquet(folder / "partitions.parquet", HISTORY["partitions"]) as table:
-        for tp, topic, partition in names:
-            table.append((run, tp, topic, partition, topic not in known, compacted.get(topic, False)))

@@ -18,7 +18,8 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from harness.common.errors import EnvironmentFailure
 from harness.common.names import HARNESS_CLIENT_ID
-from harness.wire.security import PLAINTEXT, NotTrusted, Security, authenticate, tls_refusal
+from harness.wire.sasl import authenticate
+from harness.wire.security import PLAINTEXT, NotTrusted, Security, tls_refusal
 
 HOST = "127.0.0.1"
 MAX_RESPONSE_BYTES = 256 * 1024 * 1024

@@ -1,30 +1,31 @@
-"""Secure a connection to a broker with TLS, and authenticate with SASL.
+"""The security settings of a connection to a broker, and TLS with Python's module `ssl`.
 
-TLS is Python's module `ssl`. The SASL mechanisms are objects of kafka-python, which make the requests.
-`harness.wire.protocol` sends them.
+`harness.wire.sasl` authenticates. Every process of a run reads the settings, and must start quickly, so this module
+imports no client library.
 """
 
 import ssl
-from collections.abc import Callable, Generator
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
-
-from kafka.errors import KafkaError
-from kafka.net.sasl import get_sasl_mechanism
-from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from harness.common.errors import EnvironmentFailure
-from harness.wire.tokens import OAUTHBEARER, Credentials, TokenUnavailable, token_provider
 
+OAUTHBEARER = "OAUTHBEARER"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-NO_ERROR = 0
-UNSUPPORTED_MECHANISM = 33
 
 
 class NotTrusted(EnvironmentFailure):
     """The broker or this client does not trust the other. A retry would not help."""
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """The client credentials for requesting tokens from a token endpoint."""
+
+    url: str
+    client_id: str
+    secret: str = field(repr=False)
+    scope: str | None = None
 
 
 @dataclass(frozen=True)
@@ -71,66 +72,6 @@ class Security:
 
 
 PLAINTEXT = Security()
-
-
-def authenticate(security: Security, host: str, broker: str, ask: Callable[[Any], Any]) -> None:
-    """Authenticate on an open connection. `ask` sends a request on it and returns the response.
-
-    Raises `NotTrusted` if the broker refuses.
-    """
-    steps = sasl_requests(security, host, broker)
-    with suppress(StopIteration):
-        request = next(steps)
-        while True:
-            request = steps.send(ask(request))
-
-
-def sasl_requests(security: Security, host: str, broker: str) -> Generator[Any, Any, None]:
-    """Yield the requests of a SASL authentication. The caller sends the response to each into the generator.
-
-    Raises `NotTrusted` if the broker refuses.
-    """
-    mechanism = security.mechanism or ""
-    handshake = yield SaslHandshakeRequest(mechanism=mechanism, version=1)
-    if handshake.error_code == UNSUPPORTED_MECHANISM:
-        offered = ", ".join(handshake.mechanisms)
-        raise NotTrusted(
-            f"{broker} does not support sasl.mechanism={mechanism}: set one that it supports ({offered or 'none'}) "
-            "in the client-config file"
-        )
-    user = security.username
-    if mechanism.startswith("SCRAM"):  # RFC 5802: commas and equals signs in a name must be escaped
-        user = user.replace("=", "=3D").replace(",", "=2C")
-    sasl = get_sasl_mechanism(mechanism)(
-        host=host,
-        sasl_plain_username=user,
-        sasl_plain_password=security.password,
-        sasl_mechanism=mechanism,
-        sasl_oauth_token_provider=token_provider(security.credentials),
-    )
-    role = "the client" if security.credentials else "the user"
-    refusal = f"{broker} does not let {role} {security.username} in with {mechanism}"
-    while not sasl.is_done():
-        try:
-            auth_bytes = sasl.auth_bytes()
-        except TokenUnavailable as error:
-            raise NotTrusted(str(error)) from error
-        answer = yield SaslAuthenticateRequest(auth_bytes=auth_bytes, version=1)
-        if answer.error_code != NO_ERROR:
-            message = f" ({answer.error_message})" if answer.error_message else ""
-            advice = (
-                "check scope in sasl.jaas.config of the client-config file, and what the brokers expect"
-                if security.credentials
-                else "check username and password in sasl.jaas.config of the client-config file"
-            )
-            raise NotTrusted(f"{refusal}{message}: {advice}")
-        try:
-            sasl.receive(answer.auth_bytes)
-        except (ValueError, KeyError, KafkaError) as error:
-            raise NotTrusted(
-                f"{broker} does not prove with {mechanism} that it knows {role}'s password: {error}; "
-                "check the bootstrap servers"
-            ) from error
 
 
 def tls_refusal(error: ssl.SSLError, broker: str) -> NotTrusted:

@@ -6,11 +6,11 @@ producers; and records and markers compared with the completed transactions.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from random import Random
 
-from tests.planted.words import Counts, nonzero, start_history
+from tests.planted.words import Counts, nonzero, start_history, together
 from tests.support.histories import History
 
 KINDS = ("data", "commit", "abort")
@@ -18,10 +18,10 @@ Entry = tuple[str, int]  # kind, producer id
 
 
 def logs() -> Iterator[tuple[Entry, ...]]:
-    """Every order of up to four entries of two producers in one partition."""
+    """Every order of up to four entries of two producers in one partition. The first one is of producer 1."""
     for length in (1, 2, 3, 4):
         for log in product(list(product(KINDS, (1, 2))), repeat=length):
-            if any(kind == "data" for kind, _ in log):
+            if log[0][1] == 1 and any(kind == "data" for kind, _ in log):
                 yield log
 
 
@@ -79,9 +79,9 @@ ENTRIES = [*BATCHES, Written("abort", 0), Written("abort", 1)]
 
 
 def partitions() -> Iterator[tuple[Written, ...]]:
-    """All logs of up to three entries of one producer."""
-    for length in (1, 2, 3):
-        yield from product(ENTRIES, repeat=length)
+    """All logs of up to three entries, several to a run, each of a producer of its own."""
+    for some in together([log for length in (1, 2, 3) for log in product(ENTRIES, repeat=length)]):
+        yield tuple(replace(one, pid=7 + number) for number, log in enumerate(some) for one in log)
 
 
 def larger_partition(rng: Random) -> tuple[Written, ...]:

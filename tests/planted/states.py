@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 from random import Random
 
-from tests.planted.words import Counts, nonzero, start_history
+from tests.planted.words import Counts, nonzero, start_history, together
 from tests.support.histories import History
 
 State = tuple[str, int]  # state, epoch
@@ -34,14 +34,10 @@ REMEMBERED = 3
 
 
 def small() -> Iterator[Walk]:
-    """All walks of one producer id with up to four states."""
-    for length in (1, 2, 3):
-        yield from (_of_one(walk) for walk in product(LETTERS, repeat=length))
-    yield from (_of_one(walk) for walk in product(FEW, repeat=4))
-
-
-def _of_one(states: Sequence[State]) -> Walk:
-    return tuple((7, state) for state in states)
+    """All walks with up to four states, several to a run, each of a producer id of its own."""
+    walks = [walk for length in (1, 2, 3) for walk in product(LETTERS, repeat=length)]
+    for some in together([*walks, *product(FEW, repeat=4)]):
+        yield tuple((7 + number, state) for number, walk in enumerate(some) for state in walk)
 
 
 def larger(rng: Random) -> Walk:

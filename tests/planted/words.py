@@ -1,7 +1,11 @@
 """Helpers of all families."""
 
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
 from tests.support.histories import History
 
+T = TypeVar("T")
 Counts = dict[str, int]
 """The number of findings by anomaly. An anomaly that is absent has none."""
 
@@ -12,6 +16,15 @@ def start_history(**options: str) -> History:
     h.feed(1)
     h.transact(0)
     return h
+
+
+TOGETHER = 12
+"""Small logs that affect nothing but their own producer are drawn in runs of so many, because each run takes time."""
+
+
+def together(logs: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Split logs into those of each run."""
+    return (logs[at : at + TOGETHER] for at in range(0, len(logs), TOGETHER))
 
 
 def nonzero(**found: int) -> Counts:

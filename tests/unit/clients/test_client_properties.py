@@ -11,7 +11,7 @@ from harness.clients.client_properties import (
     use_client_config,
 )
 from harness.common.errors import UsageError
-from harness.wire.tokens import Credentials
+from harness.wire.security import Credentials
 
 OAUTH = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "

@@ -1,5 +1,7 @@
 """Each process of a run can be built from its two specs alone."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -88,3 +90,11 @@ def test_every_process_of_the_harness_for_a_custom_pipeline_can_be_built(tmp_pat
     plan = planning.plan_run(Options(seed=1), custom_pipeline, Schedule(()), tmp_path / "run")
     for n, task in enumerate([*tasks_of_the_harness(), FinalReaderSpec(Isolation.READ_COMMITTED, (), ())]):
         assert build(plan, task, tmp_path / str(n))
+
+
+@pytest.mark.processes
+def test_a_process_of_a_run_starts_without_large_packages() -> None:
+    """A run starts a dozen of them. These packages would take two thirds of the time of a start."""
+    code = "import sys, fencepost.runs.process; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert not {"pyarrow", "numpy", "kafka", "requests"} & set(loaded.stdout.split())

@@ -12,9 +12,10 @@ from harness.model.pipeline import StageSpec
 from harness.record import parts as parts_module
 from harness.record.events import JournalBegan, Polled
 from harness.record.journal import Journal
-from harness.record.partition_numbers import PartitionIds, unplanned, write_partitions
+from harness.record.partition_numbers import PartitionIds, unplanned
 from harness.record.parts import PartWriter, parts_folder, remove_parts
 from harness.record.tables import Tabulator
+from harness.witness.tabulate import write_partitions
 
 STAGES = (StageSpec("shop", ("in",), "g", "read_committed"),)
 RECORD = ("a", "s", ((1, 3),), 9, 1, False, "k", None, None, None)

@@ -1,23 +1,32 @@
-"""Request tokens for SASL OAUTHBEARER with client credentials (RFC 6749, section 4.4), and reuse valid ones.
+"""Authenticate with SASL.
 
-The request is the one that Kafka's and librdkafka's clients send: `grant_type=client_credentials`, with id and secret
-as HTTP Basic authentication. Tokens are stored only in the memory of this process.
+The SASL mechanisms are objects of kafka-python, which make the requests. `harness.wire.protocol` sends them.
+
+For OAUTHBEARER, this module requests tokens with client credentials (RFC 6749, section 4.4), and reuses valid ones. It
+requests them as Kafka's and librdkafka's clients do: `grant_type=client_credentials`, with id and secret as HTTP Basic
+authentication. Tokens are stored only in the memory of this process.
 """
 
 import ssl
 import threading
 import time
 from base64 import b64encode
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
 import requests
+from kafka.errors import KafkaError
+from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-OAUTHBEARER = "OAUTHBEARER"
+from harness.wire.security import Credentials, NotTrusted, Security
+
+NO_ERROR = 0
+UNSUPPORTED_MECHANISM = 33
 TIMEOUT_S = 10.0
 REFRESH_FACTOR = 0.8
 """The share of a token's life after which a new one is requested, as in Kafka's client.
@@ -28,18 +37,68 @@ _DEFAULT_LIFE_S = 60.0
 _REFUSAL_STATUSES = (400, 401, 403)
 
 
+def authenticate(security: Security, host: str, broker: str, ask: Callable[[Any], Any]) -> None:
+    """Authenticate on an open connection. `ask` sends a request on it and returns the response.
+
+    Raises `NotTrusted` if the broker refuses.
+    """
+    steps = sasl_requests(security, host, broker)
+    with suppress(StopIteration):
+        request = next(steps)
+        while True:
+            request = steps.send(ask(request))
+
+
+def sasl_requests(security: Security, host: str, broker: str) -> Generator[Any, Any, None]:
+    """Yield the requests of a SASL authentication. The caller sends the response to each into the generator.
+
+    Raises `NotTrusted` if the broker refuses.
+    """
+    mechanism = security.mechanism or ""
+    handshake = yield SaslHandshakeRequest(mechanism=mechanism, version=1)
+    if handshake.error_code == UNSUPPORTED_MECHANISM:
+        offered = ", ".join(handshake.mechanisms)
+        raise NotTrusted(
+            f"{broker} does not support sasl.mechanism={mechanism}: set one that it supports ({offered or 'none'}) "
+            "in the client-config file"
+        )
+    user = security.username
+    if mechanism.startswith("SCRAM"):  # RFC 5802: commas and equals signs in a name must be escaped
+        user = user.replace("=", "=3D").replace(",", "=2C")
+    sasl = get_sasl_mechanism(mechanism)(
+        host=host,
+        sasl_plain_username=user,
+        sasl_plain_password=security.password,
+        sasl_mechanism=mechanism,
+        sasl_oauth_token_provider=token_provider(security.credentials),
+    )
+    role = "the client" if security.credentials else "the user"
+    refusal = f"{broker} does not let {role} {security.username} in with {mechanism}"
+    while not sasl.is_done():
+        try:
+            auth_bytes = sasl.auth_bytes()
+        except TokenUnavailable as error:
+            raise NotTrusted(str(error)) from error
+        answer = yield SaslAuthenticateRequest(auth_bytes=auth_bytes, version=1)
+        if answer.error_code != NO_ERROR:
+            message = f" ({answer.error_message})" if answer.error_message else ""
+            advice = (
+                "check scope in sasl.jaas.config of the client-config file, and what the brokers expect"
+                if security.credentials
+                else "check username and password in sasl.jaas.config of the client-config file"
+            )
+            raise NotTrusted(f"{refusal}{message}: {advice}")
+        try:
+            sasl.receive(answer.auth_bytes)
+        except (ValueError, KeyError, KafkaError) as error:
+            raise NotTrusted(
+                f"{broker} does not prove with {mechanism} that it knows {role}'s password: {error}; "
+                "check the bootstrap servers"
+            ) from error
+
+
 class TokenUnavailable(Exception):
     """There is no token. The message says why and what to do, without the secret."""
-
-
-@dataclass(frozen=True)
-class Credentials:
-    """The client credentials for requesting tokens from a token endpoint."""
-
-    url: str
-    client_id: str
-    secret: str = field(repr=False)
-    scope: str | None = None
 
 
 class Tokens(AbstractTokenProvider):  # type: ignore[misc]
