@@ -28,8 +28,7 @@ def main(name: str, budget_s: float, arguments: list[str]) -> int:
     began_s = time.monotonic()
     adopt_orphans()
     command = [sys.executable, "-P", "-m", "pytest", f"--junitxml={durations}", *arguments]
-    status = subprocess.run(command, check=False).returncode
-    reap_orphans()
+    status = wait_for_all(subprocess.Popen(command).pid)
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     used_s = usage.ru_utime + usage.ru_stime
     wall = f"{time.monotonic() - began_s:,.0f} s of wall time"
@@ -52,11 +51,15 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(BECOME_SUBREAPER, 1, 0, 0, 0)
 
 
-def reap_orphans() -> None:
-    """Count the time of adopted processes that have ended."""
+def wait_for_all(pytest_pid: int) -> int:
+    """Wait for pytest, and at once for each adopted process that ends. Return the exit status of pytest."""
+    ended: dict[int, int] = {}
+    while pytest_pid not in ended:
+        ended.update([os.wait()])
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG) != (0, 0):
             pass
+    return os.waitstatus_to_exitcode(ended[pytest_pid])
 
 
 def slowest(durations: Path) -> list[tuple[float, str]]:

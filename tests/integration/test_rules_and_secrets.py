@@ -118,7 +118,7 @@ def interrupted(cluster: SecuredCluster, tmp_path_factory: pytest.TempPathFactor
         "time-limit": "60",
         "store": str(store),
     }
-    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    words = [word for name, value in options.items() for word in ("--set", f"{name}={value}")]
     with start_run(folder / "log", *words) as run:
         run.await_output(
             lambda text: has_commits(text) and bool(protocol_events(store, "answered")),
