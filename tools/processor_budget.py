@@ -43,19 +43,24 @@ def main(name: str, budget_s: float, arguments: list[str]) -> int:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of each process whose own parent ends without waiting for it, as pytest-xdist does.
+    """Become the parent of each process whose own parent ends without waiting for it.
 
-    Otherwise its time, and that of all processes that it has started, would not be counted.
+    One is Spark's JVM: the shell that started it is killed with it. Otherwise the time of such a process, and of all
+    processes that it has started, would not be counted: more than half of that of all tests.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(BECOME_SUBREAPER, 1, 0, 0, 0)
 
 
 def wait_for_all(pytest_pid: int) -> int:
-    """Wait for pytest, and at once for each adopted process that ends. Return the exit status of pytest."""
+    """Wait for pytest, and at once for each adopted process that ends. Return the exit status of pytest.
+
+    Some tests wait until an orphan has disappeared. After Ctrl-C, pytest ends by itself.
+    """
     ended: dict[int, int] = {}
     while pytest_pid not in ended:
-        ended.update([os.wait()])
+        with suppress(KeyboardInterrupt):
+            ended.update([os.wait()])
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG) != (0, 0):
             pass

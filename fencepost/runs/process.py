@@ -1,7 +1,7 @@
 """The entry point of every Python process of a run. Its arguments are a `ProcessSpec` and a `RunSpec`, as JSON.
 
-A run starts a dozen of them, and again whenever a fault kills one. What writes columns is imported only in the final
-readers, because that takes half a second of a processor: PyArrow.
+A run starts a dozen of them, and another one after each kill. Only the final readers import PyArrow, which takes half a
+second of processor time.
 """
 
 import atexit

@@ -8,7 +8,7 @@ One line with the sends of a transaction, or with the records of a poll, leads t
 one line at a time. Final readers have already written columns (`harness.record.parts`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -303,3 +303,20 @@ class Tabulator:
                 "ends", contents.name, event.isolation, self._tp(key),
                 end.first, end.next, end.read, end.sentinel, contents.role, end.expected,
             )  # fmt: skip
+
+
+def write_partitions(
+    names: PartitionIds, run: int, folder: Path, compacted: Mapping[str, bool], known: Collection[str]
+) -> None:
+    """Write the table `partitions`.
+
+    Args:
+        names: The partitions of the plan, and all other partitions in tables of `history/` or `log/`.
+        run: The number of the run.
+        folder: The folder `history` of the run.
+        compacted: For each topic, whether it is compacted.
+        known: The topics and tables of the pipeline. All other topics are internal.
+    """
+    with open_parquet(folder / "partitions.parquet", HISTORY["partitions"]) as table:
+        for tp, topic, partition in names:
+            table.append((run, tp, topic, partition, topic not in known, compacted.get(topic, False)))

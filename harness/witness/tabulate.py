@@ -4,7 +4,7 @@ It also works for a run that was killed. Such a run leaves only the journals and
 leaders of its partitions are not known.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,10 +16,8 @@ from harness.model.promises import FETCH, HISTORY_FILE, INTERNAL_TOPICS, Promise
 from harness.record.client_history import write_client_history
 from harness.record.events import Completed, NotAnEvent, parse
 from harness.record.naming import operation_name
-from harness.record.parquet_writer import open_parquet
 from harness.record.partition_numbers import PartitionIds
-from harness.record.schema import HISTORY
-from harness.record.tables import Tabulator
+from harness.record.tables import Tabulator, write_partitions
 from harness.results.reasons import Reason, ReasonCode
 from harness.witness import FETCHED_FOLDER
 from harness.witness.capture import ReplicaSource, capture
@@ -61,23 +59,6 @@ def tabulate(
     if promises.history:
         all_journals = [*journals, *(folder / "journals").glob("nemesis.jsonl")]
         write_client_history(all_journals, pipeline.stages, folder / HISTORY_FILE)
-
-
-def write_partitions(
-    names: PartitionIds, run: int, folder: Path, compacted: Mapping[str, bool], known: Collection[str]
-) -> None:
-    """Write the table `partitions`.
-
-    Args:
-        names: The partitions of the plan, and all other partitions in tables of `history/` or `log/`.
-        run: The number of the run.
-        folder: The folder `history` of the run.
-        compacted: For each topic, whether it is compacted.
-        known: The topics and tables of the pipeline. All other topics are internal.
-    """
-    with open_parquet(folder / "partitions.parquet", HISTORY["partitions"]) as table:
-        for tp, topic, partition in names:
-            table.append((run, tp, topic, partition, topic not in known, compacted.get(topic, False)))
 
 
 def unexpected_errors(folder: Path) -> list[Reason]:

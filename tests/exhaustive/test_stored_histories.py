@@ -1,11 +1,11 @@
-"""Stored runs, all in one Spark job: every small history, larger random ones, runs with planted anomalies.
+"""Stored runs, in two Spark jobs: every small history, larger random ones, runs with planted anomalies.
 
 `tests/planted` has the families and their definitions. The small histories are first, the smallest before the others,
-so that the first difference is already minimal. In a run with plants, a check finds exactly the planted anomalies, each
+so that the first difference is a small one. In a run with plants, a check finds exactly the planted anomalies, each
 at its position. Without logs, it may miss some. The long tests (`make chaos`) check thousands of random runs.
 
-All rows go through three tasks, and products are forbidden: tables are joined by `run` alone, which must stay a key
-even where all rows would fit in one task. The cases of `tests/unit/checkers` go through one task.
+The rows of the small histories go through one task, as those of most runs do. The rows of the others go through three,
+with products forbidden, because tables are joined by `run` alone, which must stay a key.
 """
 
 from collections.abc import Mapping
@@ -50,12 +50,14 @@ def results(
     """The results by run number: first the histories, then the runs with plants."""
     folder = tmp_path_factory.mktemp("store")
     runs = families.store(histories, folder / "families")
+    larger_runs = runs[-len(LARGER) * len(FAMILIES) :]
     planted_runs = plants.store(planted, folder / "planted", len(runs))
+    results = check_runs(spark, runs[: -len(larger_runs)])
     with restored_conf(spark, BY_ROWS, PARTITIONS, PRODUCTS):
         spark.conf.unset(BY_ROWS)
         spark.conf.set(PARTITIONS, "3")
         spark.conf.set(PRODUCTS, "false")
-        return check_runs(spark, [*runs, *planted_runs], examples=plants.EXAMPLES)
+        return results | check_runs(spark, [*larger_runs, *planted_runs], examples=plants.EXAMPLES)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

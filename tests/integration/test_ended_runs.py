@@ -1,5 +1,6 @@
-"""A run that is ended from outside leaves no processes. The first Ctrl-C: `test_rules_and_secrets`."""
+"""A run that is ended from outside leaves no processes, and says in its verdict that it was ended."""
 
+import json
 import signal
 from pathlib import Path
 
@@ -23,6 +24,20 @@ def test_a_run_whose_protocol_proxy_is_killed_ends_and_says_why(tmp_path: Path) 
     (log,) = store.glob("ended/*/**/protocol-proxy.log")
     assert ended in message and "Traceback" not in run.output()
     assert log.read_text().splitlines()[-1] in message
+
+
+def test_the_first_ctrl_c_ends_the_run_early_and_checks_it(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with start_run(tmp_path / "log", *OPTIONS, "--store", str(store)) as run:
+        run.await_output(has_commits, "transactions to be committed")
+        run.signal(signal.SIGINT)
+        assert run.process.wait(120) == 3
+        run.await_no_leftovers()
+    verdict = json.loads(next(store.glob("ended/*/verdict.json")).read_text())
+    assert verdict["valid"] == "unknown"
+    assert "interrupted" in [reason["code"] for reason in verdict["unknown_because"]]
+    assert verdict["coverage"]["committed"] > 0
+    assert next(store.glob("ended/*/report.html")).stat().st_size > 0
 
 
 def test_the_second_ctrl_c_stops_the_run_and_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ def browser() -> Iterator[Browser]:
 def contexts(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., BrowserContext]:
     """Return a function that returns the context with these options.
 
-    A page of it stays open. Chromium then shows the next ones with the process of that page. To start one takes longer
-    than most tests.
+    One page of it stays open. Chromium then shows the next ones with the process of that page. To start a process takes
+    longer than most tests.
     """
     blank = tmp_path_factory.mktemp("blank") / "blank.html"
     blank.write_text("<!doctype html><title>blank</title>")

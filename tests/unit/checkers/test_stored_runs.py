@@ -275,14 +275,26 @@ def _changed(change: Callable[[History], None]) -> History:
     return h
 
 
+def _of_a_program(h: History) -> None:
+    """The stage keeps no journals."""
+    h.alter("stages", lambda row: row | {"journaled": False})
+
+
 TORN = want(partial(_changed, _torn))
+OF_A_PROGRAM = want(partial(_changed, _of_a_program), without_journals=True)
 
 
+@pytest.mark.parametrize(("one", "anomalies"), [(TORN, ["torn-transaction"]), (OF_A_PROGRAM, [])])
 def test_a_verdict_does_not_depend_on_other_runs(
-    spark: SparkSession, tmp_path: Path, result_of: Mapping[WantedRun, CheckResult]
+    one: WantedRun,
+    anomalies: list[str],
+    spark: SparkSession,
+    tmp_path: Path,
+    result_of: Mapping[WantedRun, CheckResult],
 ) -> None:
     """A run that is checked alone has empty tables, which Spark does not plan, and checkers that are skipped."""
-    folder = write_store(tmp_path / "alone", [(7, TORN.draw())], log=True)
-    alone = check_runs(spark, [StoredRun(7, folder, WALL_MS, had_log=True, healed=True)])[7]
-    assert alone == result_of[TORN]
-    assert list(alone.anomalies) == ["torn-transaction"]
+    folder = write_store(tmp_path / "alone", [(7, one.draw())], log=True)
+    run = StoredRun(7, folder, WALL_MS, had_log=True, healed=True, **one.arguments)
+    alone = check_runs(spark, [run])[7]
+    assert alone == result_of[one]
+    assert sorted(alone.anomalies) == anomalies

@@ -92,7 +92,6 @@ def test_every_process_of_the_harness_for_a_custom_pipeline_can_be_built(tmp_pat
         assert build(plan, task, tmp_path / str(n))
 
 
-@pytest.mark.processes
 def test_a_process_of_a_run_starts_without_large_packages() -> None:
     """A run starts a dozen of them. These packages would take two thirds of the time of a start."""
     code = "import sys, fencepost.runs.process; print(*sys.modules)"

@@ -14,8 +14,7 @@ from harness.record.events import JournalBegan, Polled
 from harness.record.journal import Journal
 from harness.record.partition_numbers import PartitionIds, unplanned
 from harness.record.parts import PartWriter, parts_folder, remove_parts
-from harness.record.tables import Tabulator
-from harness.witness.tabulate import write_partitions
+from harness.record.tables import Tabulator, write_partitions
 
 STAGES = (StageSpec("shop", ("in",), "g", "read_committed"),)
 RECORD = ("a", "s", ((1, 3),), 9, 1, False, "k", None, None, None)

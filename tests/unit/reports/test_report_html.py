@@ -54,6 +54,7 @@ def hostile_verdict() -> Verdict:
         unknown_because=[Reason(ReasonCode.INPUTS_LEFT, HOSTILE, HOSTILE, HOSTILE)],
         coverage={HOSTILE: 1},
         stats={HOSTILE: HOSTILE},
+        api_errors={HOSTILE: {HOSTILE: 1}},
         faults=[FaultReport(HOSTILE, HOSTILE, 1.0, None, False, HOSTILE, HOSTILE)],
         churn=[MembershipChange(HOSTILE, HOSTILE, HOSTILE, 1.0, 2.0, (HOSTILE,), (HOSTILE,), HOSTILE)],
         left=Lag.of(
