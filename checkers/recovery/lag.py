@@ -1,10 +1,10 @@
-"""What is between the committed offsets of a run's groups and the ends of the logs, from the tables of the broker logs.
+"""Count the log entries between the committed offsets of a run's groups and the log ends, by kind.
 
 A consumer's lag is the log end minus the committed offset. It counts markers and records of aborted transactions as
 well, so it seldom reaches zero behind a transactional producer. The rows of `measure_lag` say what the lag consists of.
 
-The last offset commit of a group in a partition is the one with the highest offset in `__consumer_offsets`, without
-those of aborted and open transactions (KIP-98). Records get their fate as `harness.model.vocabulary.Fate` defines it.
+The last offset commit of a group in a partition is the one with the highest offset in `__consumer_offsets`. Commits of
+aborted and open transactions do not count (KIP-98). `harness.model.vocabulary.Fate` defines the fate of a record.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ NO_COMMIT = _Commit(None)
 
 @dataclass(frozen=True)
 class _Range:
-    """A row, and the range of log entries that are to be counted for it: from offset `first` to the end of the row."""
+    """A row, and the range of log entries to count for it: from offset `first` to the log end `row.end`."""
 
     row: PartitionLag
     tp: int = -1  # negative: nothing is to be counted
@@ -71,9 +71,9 @@ def measure_lag(tables: RunTables) -> Lag:
 def _ranges(tables: RunTables) -> Iterator[_Range]:
     """Yield a row for each group and each partition that its stage reads: committed offset, log end, and the range.
 
-    A stage that does not commit for a group has one row for each topic.
-    A program without journals may read a topic that its stage does not name, for instance a repartition topic of Kafka
-    Streams. Its group has then committed offsets there.
+    A stage whose positions are not in a group has one row for each topic, unless it has a [stage.progress]. A topic
+    that no stage names has rows if a stage's group committed offsets there, for instance a repartition topic of Kafka
+    Streams.
     """
     printed = tables.metadata.stage_progress
     stages = tables.table("stages", ["stage", "group", "in_topic", "positions"]).to_pylist()
@@ -107,8 +107,8 @@ def _ranges(tables: RunTables) -> Iterator[_Range]:
             if unread:
                 yield _Range(structs.replace(row, not_known=unread))
             else:
-                of = _Range(row, tp, compacted=partition["compacted"])
-                yield _range(of, commits.get((group, tp), NO_COMMIT), log)
+                span = _Range(row, tp, compacted=partition["compacted"])
+                yield _range(span, commits.get((group, tp), NO_COMMIT), log)
 
 
 def _of_progress(
@@ -120,7 +120,7 @@ def _of_progress(
 ) -> Iterator[_Range]:
     """Yield the rows of an input topic of a stage, by what its [stage.progress] printed at the end of the run.
 
-    A number of processed inputs is about all input topics, so its only row comes with the first of them.
+    A number of processed inputs counts all input topics: its one row comes with the first.
     """
     row = PartitionLag(stage["stage"], None, stage["in_topic"], None)
     if printed.not_known:
@@ -159,9 +159,9 @@ def _why_no_commits(tables: RunTables, offsets_tps: Collection[int], leaders: Ma
     return f"the log of {CONSUMER_OFFSETS}, which has the committed offsets, was not read{why}"
 
 
-def _range(of: _Range, commit: _Commit, log: Row | None) -> _Range:
-    """Add the committed offset, and the range up to the log end or the reason why its log entries are not known."""
-    row = structs.replace(of.row, committed=commit.committed, pending=commit.pending)
+def _range(span: _Range, commit: _Commit, log: Row | None) -> _Range:
+    """Add the committed offset, and either the first offset to count or why nothing is counted."""
+    row = structs.replace(span.row, committed=commit.committed, pending=commit.pending)
     if log is None:
         return _Range(structs.replace(row, not_known="the log of its leader was not read"))
     first, end, high_watermark = commit.committed or 0, log["log_end"], log["high_watermark"]
@@ -176,7 +176,7 @@ def _range(of: _Range, commit: _Commit, log: Row | None) -> _Range:
         why = f"the log begins at offset {log['log_start']}, and the log entries before it were deleted"
     elif high_watermark is not None and first < end and high_watermark < end:
         why = f"the high watermark is {high_watermark}, so it is not known whether later log entries remain"
-    return _Range(structs.replace(row, not_known=why)) if why else replace(of, row=row, first=first)
+    return _Range(structs.replace(row, not_known=why)) if why else replace(span, row=row, first=first)
 
 
 def _last_commits(
@@ -204,7 +204,10 @@ def _last_commits(
 
 
 def _last_by_group(commits: pa.Table, fates: Sequence[Fate]) -> dict[tuple[str, int], tuple[int, int | None]]:
-    """Return position and committed offset of the last commit with one of these fates, by group and partition."""
+    """Return two offsets of the last commit with one of these fates, by group and partition.
+
+    The first is that of the commit in `__consumer_offsets`. The second is the committed offset.
+    """
     of_fate = commits.filter(pc.is_in(commits["fate"], pa.array([fate.value for fate in fates])))
     ordered = of_fate.sort_by("base_offset")
     last = ordered.group_by(["group", "of"], use_threads=False).aggregate(
@@ -238,37 +241,37 @@ def _with_fates(entries: pa.Table) -> pa.Table:
 
 def _counted(tables: RunTables, ranges: Sequence[_Range]) -> Iterator[PartitionLag]:
     """Yield the rows of all ranges, with the counts of their log entries."""
-    to_count = {n: of for n, of in enumerate(ranges) if of.tp >= 0}
+    to_count = {n: span for n, span in enumerate(ranges) if span.tp >= 0}
     counts = _count_entries(tables, to_count)
-    sentinels = _sentinels(tables, {of.tp for of in to_count.values()})
-    for n, of in enumerate(ranges):
+    sentinels = _sentinels(tables, {span.tp for span in to_count.values()})
+    for n, span in enumerate(ranges):
         if n in to_count:
-            yield _with_counts(of, EntryCounts(**counts.get(n, {})), sentinels)
+            yield _with_counts(span, EntryCounts(**counts.get(n, {})), sentinels)
         else:
-            yield of.row
+            yield span.row
 
 
 def _with_counts(
-    of: _Range, counts: EntryCounts, sentinels: Mapping[int, Sequence[int]] | None
+    span: _Range, counts: EntryCounts, sentinels: Mapping[int, Sequence[int]] | None
 ) -> PartitionLag:
     """Return the row with its counts, or with the reason why they are not known."""
-    length = (of.row.end or 0) - of.first
+    length = (span.row.end or 0) - span.first
     missing = length - sum(counts.numbers)
     if missing < 0:
-        return structs.replace(of.row, not_known="the tables have log entries twice")
+        return structs.replace(span.row, not_known="the tables have log entries twice")
     if missing:
-        why = ", because its topic is compacted" if of.compacted else ""
+        why = ", because its topic is compacted" if span.compacted else ""
         entries = plural(length, "log entry", "log entries")
-        return structs.replace(of.row, not_known=f"the log lacks {number(missing)} of these {entries}{why}")
+        return structs.replace(span.row, not_known=f"the log lacks {number(missing)} of these {entries}{why}")
     if sentinels is None or not counts.committed_records:
-        return structs.replace(of.row, entries=counts)
-    if of.tp not in sentinels:
+        return structs.replace(span.row, entries=counts)
+    if span.tp not in sentinels:
         return structs.replace(
-            of.row, not_known="the final reader did not read the sentinel, which may be one of the records"
+            span.row, not_known="the final reader did not read the sentinel, which may be one of the records"
         )
-    own = sum(offset >= of.first for offset in sentinels[of.tp])
+    own = sum(offset >= span.first for offset in sentinels[span.tp])
     return structs.replace(
-        of.row,
+        span.row,
         entries=structs.replace(counts, committed_records=counts.committed_records - own, sentinels=own),
     )
 
@@ -290,8 +293,8 @@ def _count_entries(tables: RunTables, ranges: Mapping[int, _Range]) -> dict[int,
     wanted = pa.table(
         {
             "range": pa.array(ranges, pa.int64()),
-            "tp": pa.array([of.tp for of in ranges.values()], pa.int32()),
-            "first": pa.array([of.first for of in ranges.values()], pa.int64()),
+            "tp": pa.array([span.tp for span in ranges.values()], pa.int32()),
+            "first": pa.array([span.first for span in ranges.values()], pa.int64()),
         }
     )
     lowest = wanted.group_by("tp").aggregate([("first", "min")]).combine_chunks()

@@ -1,7 +1,7 @@
 """How long each fault of a run hurt, from its timeline and the logs of its partitions.
 
-The commits of a pipeline are its committed transactions. A pipeline without transactions commits when its group commits
-offsets. If no worker keeps a journal, a transaction commits at the time stamp of its markers.
+A commit is the end of a committed transaction, an output that becomes committed, or an offset commit of a group. If no
+worker keeps a journal, a transaction commits at the time stamp of its markers.
 
 Rate, latency and lag are compared second by second with their medians in the ten seconds before the fault. A second is
 in the band of a value if the value is within 25 % of this median, or better: a higher rate, a lower latency or lag.
@@ -87,8 +87,9 @@ def fault_windows(
 ) -> list[Window | None]:
     """Return the window of each fault that acted; None for the others.
 
-    It begins with the injection. It ends with the injection of the next fault, but not before its own heal, and at the
-    latest with the load. If the fault was healed later than the load ended, it ends with the last commit.
+    A window begins at the injection. It ends at the next injection, but not before the heal and not after the load. If
+    the heal is after the load, the limit is the last commit instead. Without a heal, the window ends at the last commit
+    or with the load, whichever is later.
     """
     starts = sorted(_ns(fault.start_s) for fault in faults if fault.acted)
     windows: list[Window | None] = []
@@ -162,7 +163,7 @@ def _longest_still(still: Mapping[str, tuple[Integers, Integers]], window: Windo
 
 
 class _Seconds:
-    """The seconds around the injection of a fault. Second 0 begins with the injection."""
+    """The seconds around the injection of a fault."""
 
     def __init__(self, progress: RunProgress, window: Window) -> None:
         self._progress, self._start_ns = progress, window.start_ns
@@ -207,13 +208,13 @@ class _Seconds:
         return self._back_s(greatest[self.before :] <= most)
 
     def _second(self, times_ns: Integers) -> Integers:
-        """Return the second of each time. The first one before the fault that counts is 0."""
+        """Return the index of each time's second. The injection begins second `self.before`."""
         seconds: Integers = (times_ns - self._start_ns) // SECOND_NS + self.before
         return seconds
 
     @staticmethod
     def _back_s(in_band: np.ndarray) -> float | None:
-        """Return the first second of the first two in the band, after one that was not. 0: all were in the band."""
+        """Return the seconds until two in a row are in the band, after one outside. 0: all are. None: no two follow."""
         out = np.flatnonzero(~in_band)
         if not len(out):
             return 0.0 if len(in_band) else None
@@ -234,12 +235,12 @@ def read_progress(
     phases: Sequence[RunPhase],
     session_ms: int | None = None,
 ) -> RunProgress:
-    """Return the progress of a run. What has no evidence is None or empty.
+    """Return the progress of a run. A field without evidence is None or empty.
 
     Args:
-        t: The tables of the run.
-        pipeline: Its pipeline.
-        phases: Its phases: the load ends with the phase "faults".
+        tables: The tables of the run.
+        pipeline: The pipeline of the run.
+        phases: Its phases. The load is the phase "faults".
         session_ms: The session time-out of its consumers. None: Kafka's default.
 
     Raises:

@@ -1,4 +1,4 @@
-"""How the pipeline of a stored run recovered from its faults: measured when the verdict is decided, without Spark."""
+"""Measure how the pipeline of a stored run recovered from its faults. This uses no Spark."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ def _with_liveness(
 
 
 def _protocol(tables: RunTables) -> ProtocolJournal:
-    """Return the journal of the protocol proxy. If it cannot be read, a rule counts from its start."""
+    """Return the protocol proxy's journal. It is empty if it cannot be read: a rule then acts from its injection."""
     try:
         return tables.protocol
     except UnreadableInput:

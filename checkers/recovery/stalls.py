@@ -21,7 +21,7 @@ class Stall:
     committed: bool  # a commit ended it; if not: the injection of the next fault, or the end of the stages
     partition: str  # of the input that waited longest: "purchases/0"
     offset: int
-    fault: FaultReport | None  # the last fault that was injected before; None: there was none
+    fault: FaultReport | None  # the last fault injected before `from_ns`; None: none
 
 
 def stalls(
@@ -61,7 +61,7 @@ def _of_group(
     span_ns: tuple[int, int],
 ) -> Iterator[Stall]:
     injected_ns = np.array([_ns(fault.start_s) for fault in acted], np.int64)
-    # A fault that is injected begins a new time: the group may need the time-outs again.
+    # After an injection the group may need the time-outs again, so an injection ends a gap.
     points = sorted_times(group.commits_ns, injected_ns, np.array(span_ns))
     points = points[points >= span_ns[0]]
     for at in np.flatnonzero(np.diff(points) > bound_ns):
@@ -86,7 +86,7 @@ def _of_group(
 
 
 def _waiting(group: Group, from_ns: int, to_ns: int) -> Iterator[tuple[int, str, int]]:
-    """Yield for each partition since when it had an input between two times, its name, and the offset of the input."""
+    """Yield each partition with a waiting input: since when it waits, the partition, the offset."""
     for partition, (log, positions) in group.partitions.items():
         waiting = first_waiting(log, positions, from_ns, to_ns)
         if waiting is not None:

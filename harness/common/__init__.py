@@ -1,5 +1,4 @@
 """General helpers that do not depend on Kafka: errors, bounded waiting, names, secrets, TOML.
 
-Begin with `errors` (the tree of exceptions and the exit statuses) and `waiting` (`wait_for`, the only place that
-sleeps).
+Begin with `errors` (the tree of exceptions and the exit statuses) and `waiting` (the only place that sleeps).
 """

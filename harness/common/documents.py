@@ -68,7 +68,7 @@ def decode(body: object, kind: type[T]) -> T:
 def read_document(path: Path, kind: type[T], *, new: Collection[str] = ()) -> T:
     """Read a JSON file that holds an encoded value of type `kind`. Raises OSError, ValueError.
 
-    A key that is always written may not be missing, unless it is in `new`: files of earlier versions do not have these.
+    Each key that is always written must be present, except those in `new`, which files of earlier versions lack.
     """
     body = read_json(path)
     value = decode(body, kind)
@@ -80,8 +80,8 @@ def read_document(path: Path, kind: type[T], *, new: Collection[str] = ()) -> T:
 def decode_table(table: object, kind: type[D], *, new: Collection[str] = ()) -> D:
     """Return the dataclass whose fields are in a table of TOML. Raises ValueError.
 
-    TOML has no null, so keys without a value are not there. All others must be, unless they are in `new`: files of
-    earlier versions do not have these. A key that is not known may be one of a later version, and is refused.
+    TOML has no null, so keys without a value are not there. All others must be present, except those in `new`, which
+    files of earlier versions lack. A key that is not known may be one of a later version, and is refused.
     """
     value = decode(table, kind)
     written = without_none(asdict(value))  # `encode` leaves out defaults that `decode` did not set

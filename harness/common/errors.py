@@ -2,8 +2,8 @@
 
 There are three kinds of failures, which are never mixed. If the system under test misbehaves, this is a finding and
 not an exception. If the user asks for something impossible, it is a `UsageError` or `UnreadableInput`. If the
-environment fails, it is an `EnvironmentFailure`. Each message is one sentence that says what to do. The command line
-prints it without a traceback.
+environment fails, it is an `EnvironmentFailure`. Each message is one sentence, which says what to do if this is known.
+The command line prints it without a traceback.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -82,7 +82,7 @@ class WaitTimeout(EnvironmentFailure):
 def value_or_error(
     act: Callable[[], T], kind: type[FencepostError], describe: Callable[[str], str]
 ) -> T | FencepostError:
-    """Call `act` for one of many histories. Return its value or its error, so that it does not stop the others.
+    """Call `act` for one of many histories. Return its value or its error, so that an error does not stop the others.
 
     Anybody may have written or changed a history. So `act` may raise anything, also RecursionError and MemoryError.
 

@@ -10,12 +10,12 @@ class ProgressSnapshot:
     """The state of a run at one moment. Counts are totals since the start of the run."""
 
     elapsed_s: float
-    left_s: float
+    left_s: float  # until the time limit
     inputs: int
-    committed: int
+    committed: int  # transactions, as the next two
     aborted: int
     info: int
-    fenced: int
+    fenced: int  # how often workers were fenced
     rate_tps: float  # committed transactions per second, over about the last second
     lag: int | None  # inputs that are not committed yet; None: not known
     faults: tuple[str, ...] = ()  # the active faults

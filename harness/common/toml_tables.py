@@ -1,7 +1,7 @@
 """Check a table that a user has written, such as `[[stage]]` of pipeline.toml, against a dataclass or a struct.
 
-msgspec checks the table. The sentences about mistakes are made here: those of msgspec have neither the value, nor an
-example, nor the name that was probably meant.
+msgspec checks the table. This module writes the messages: those of msgspec lack the value, an example and the nearest
+name.
 """
 
 import re
@@ -24,7 +24,10 @@ TextOrEmpty = Annotated[str, Meta(pattern=r"^[^\0]*\Z", description=NO_NUL)]
 
 
 def matches(pattern: str, description: str, example: str | None = None) -> Meta:
-    """Describe texts that match a pattern as a whole. `example` is TOML, and is shown if the key is missing."""
+    """Return the `Meta` of a string that must match the whole pattern.
+
+    `example` is TOML, and is shown if the key is missing.
+    """
     return Meta(
         pattern=rf"^(?:{pattern})\Z", description=description, examples=None if example is None else [example]
     )

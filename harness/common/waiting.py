@@ -1,6 +1,6 @@
 """Wait for a condition, never for a time.
 
-`wait_for` is the one place in the project that sleeps.
+This module is the only place in the project that sleeps.
 """
 
 import time

@@ -122,7 +122,9 @@ def require_executable(stage: CustomStage, folder: Path) -> None:
     """Raise `UsageError` if the command of a stage, or its script, does not exist or cannot be run."""
     cwd = folder / (stage.cwd or ".")
     if not cwd.is_dir():
-        raise UsageError(f"the working folder of stage {stage.name}, {cwd}, does not exist")
+        raise UsageError(
+            f"the working folder of stage {stage.name}, {cwd}, does not exist: create it, or change cwd"
+        )
     _require_executable(f"the command of stage {stage.name}", stage.command, cwd)
     if stage.progress and stage.progress.command:
         _require_executable(
@@ -142,12 +144,14 @@ def _require_executable(what: str, command: Sequence[str], cwd: Path) -> None:
         problem = (
             "cannot be run: make it executable (chmod +x)"
             if exists
-            else "does not exist and is not on the PATH"
+            else "does not exist and is not on the PATH: build or install it, or correct `command`"
         )
         raise UsageError(f"{what}, {path}, {problem}")
     script = script_of(command)
     if script is not None and not (cwd / script).exists():
-        raise UsageError(f"{what} runs {path} with the file {script}, but {cwd / script} does not exist")
+        raise UsageError(
+            f"{what} runs {path} with the file {script}, but {cwd / script} does not exist: correct the path"
+        )
 
 
 def script_of(command: Sequence[str]) -> str | None:

@@ -109,21 +109,22 @@ class CustomStage:
     ]
     instances: Annotated[int, Meta(ge=1, le=16)] = 3
     group: Text | None = None
-    # It contains {instance}. None: the stage has none, or the file does not name it.
+    # It may contain {instance}. None: the stage has none, or the file does not name it.
     transactional_id: Text | None = None
-    transactions: bool = True  # whether it uses transactions, if the pipeline promises exactly-once
+    transactions: bool = True  # it uses transactions if the pipeline promises exactly-once
     transaction_timeout_s: Annotated[float, Meta(ge=1, le=900)] = 60.0
     ordered: bool = False
     # At the end, a stage without a group is done when it has written nothing for this time.
     idle_s: Annotated[float, Meta(ge=1, le=300)] = 15.0
-    # How long a fault on an instance waits until the stage writes again; None: 20 s, and nothing is reserved for it
+    # How long a fault on an instance waits until the stage writes again. None: 20 s, and the schedule reserves no time;
+    # a longer `every_s` is used and reserved instead.
     works_within_s: Annotated[float, Meta(ge=1, le=600)] | None = None
     # The default of the setting metadata.max.age.ms, in Java and in librdkafka
     metadata_max_age_s: Annotated[float, Meta(ge=1, le=3600)] = 300.0
     env: Mapping[str, TextOrEmpty] = field(default_factory=dict)
     cwd: Text | None = None
     kind: Literal["service", "job"] = "service"
-    # Of a job: from one start of an instance to the next; None: one start
+    # The time between starts of a job's instance; None: it starts once
     every_s: Annotated[float, Meta(ge=0.1, le=600)] | None = None
     # How the program signals that it is ready; None: it is ready when its group has enough members.
     ready: (

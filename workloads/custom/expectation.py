@@ -20,7 +20,7 @@ FORMS = '(topic, key, value) or {"topic": "...", "key": "...", "value": "..."}'
 
 
 class ExpectedRecord(NamedTuple):
-    """An expected output. A part that is None is not compared."""
+    """An expected output. `headers`, `timestamp_ms` and `partition` are not compared if None."""
 
     topic: str
     key: bytes | None
@@ -74,8 +74,8 @@ class CustomExpectation:
     def expected_of(self, record: InputRecord) -> Sequence[ExpectedRecord]:
         """Return the expected outputs of an input. Raises `UserError`.
 
-        The user's function is called only once for each input, because `fold` has a state. An output of a stage that
-        cannot be joined to an input was not expected, so no outputs of later stages are expected from it.
+        The user's function is called only once for each input, because `fold` has a state. An output of a stage
+        without a correlation key was not expected, so nothing is expected from it.
         """
         if self._last_result[0] is not record:
             unknown_output = record.topic in self._written and self._correlation.of_output(record) is None

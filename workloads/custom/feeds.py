@@ -19,7 +19,7 @@ FORMS = f"(key, value), (key, value, headers) or {LINE}"
 DEFAULT_BATCH_BYTES = 1_000_000
 """The largest batch of librdkafka, which a topic without `max.message.bytes` accepts."""
 AsFeedRecord = Callable[[str, Mapping[str, object]], FeedRecord]
-"""Makes a record of the fields of an input. The text names the input in messages."""
+"""Makes a record from the fields of an input. The text names the input in messages."""
 
 
 def feed_of(

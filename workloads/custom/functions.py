@@ -61,8 +61,8 @@ def _how_to_import(error: BaseException) -> str:
         return f": Fencepost has a package {package} of its own: rename yours"
     folders = ", ".join(map(str, _FOLDERS)) or "none"
     return (
-        f": it is neither installed where Fencepost is, nor in one of these folders: {folders}; install it there, or "
-        f"add the folder that contains {package} to PYTHONPATH"
+        f": it is neither in Fencepost's environment nor in one of these folders: {folders}; install it, or add "
+        f"the folder that contains {package} to PYTHONPATH"
     )
 
 
@@ -102,7 +102,7 @@ def call(function: UserFunction, *arguments: Any) -> Any:
 
 
 def call_with_record(function: UserFunction, record: InputRecord, *arguments: Any) -> Any:
-    """Call the function, and pass the fields of the record that it names as additional parameters.
+    """Call the function, and pass the fields of the record that are among its parameters.
 
     Raises `UserError` if it raises.
     """

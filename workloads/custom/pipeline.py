@@ -43,7 +43,7 @@ class CustomPipeline:
         return CustomPipeline(tagged(self.description, tag))
 
     def with_instances(self, more: Mapping[str, int]) -> "CustomPipeline":
-        """Return the pipeline with more instances. `more` is by stage."""
+        """Return the pipeline with `more[stage]` additional instances of each stage."""
         stages = tuple(
             replace(stage, instances=stage.instances + more.get(stage.name, 0))
             for stage in self.description.stages

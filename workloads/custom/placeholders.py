@@ -22,7 +22,7 @@ PLACEHOLDER = re.compile(r"\{([a-z_]+|topic:[A-Za-z0-9._-]+)\}")
 def require_known(
     table: TomlTable, key: str, text: str, known: Collection[str] = NAMES, topics: bool = False
 ) -> None:
-    """Raise `UsageError` if a text has an unknown placeholder.
+    """Raise `UsageError` for a placeholder that is misspelled or not allowed here.
 
     If `topics` is true, the text may also name topics. They are checked later, when all stages are known.
     """

@@ -170,7 +170,7 @@ def _stage(body: TomlTable, n: int, row: Any) -> CustomStage:
 
 
 def _require_possible_kind(table: TomlTable, stage: CustomStage) -> None:
-    """Raise `UsageError` if `every_s` does not fit to the kind of the stage."""
+    """Raise `UsageError` if `every_s` contradicts another key."""
     if stage.every_s is None:
         return
     if stage.kind != JOB:
@@ -179,13 +179,13 @@ def _require_possible_kind(table: TomlTable, stage: CustomStage) -> None:
         )
     if stage.group is None and stage.progress is None and stage.every_s >= stage.idle_s:
         raise table.error(
-            f"is {stage.every_s:g}, so the stage may write nothing for longer than idle_s ({stage.idle_s:g} s) between "
-            "two starts, and would be stopped before its end: write a longer idle_s",
+            f"is {stage.every_s:g}, so between two starts the stage can be silent for longer than idle_s "
+            f"({stage.idle_s:g} s), and would be stopped too early: write a longer idle_s",
             "every_s",
         )
     if stage.works_within_s is not None and stage.works_within_s < stage.every_s:
         raise table.error(
-            f"is {stage.works_within_s:g}, and the stage may be started again only after every_s "
+            f"is {stage.works_within_s:g}, but the stage starts again only after every_s "
             f"({stage.every_s:g} s): write a longer works_within_s, or remove it",
             "works_within_s",
         )
@@ -342,7 +342,7 @@ def _require_consistent(body: TomlTable, description: PipelineDescription) -> No
 
 
 def _require_distinct_outputs(body: TomlTable, description: PipelineDescription) -> None:
-    """Raise `UsageError` if it is not known by which of two stages an output is made, and only one promises order."""
+    """Raise `UsageError` if two stages can make the same output, and only one is `ordered`."""
     for number, stage in enumerate(description.stages):
         for other in description.stages[:number]:
             shared = sorted(set(stage.writes) & set(other.writes))

@@ -36,7 +36,7 @@ class TomlTable:
             raise self.error(error.problem, error.key) from error
 
     def stage(self, where: str, body: object) -> "TomlTable":
-        """Return a table of the array of tables."""
+        """Return the table of one [[stage]]."""
         return TomlTable(self._file, where, body)
 
     def inner(self, key: str) -> "TomlTable":
@@ -66,7 +66,7 @@ class TomlTable:
             return None
         file = self._file.parent / Path(text).expanduser()
         if not file.is_file():
-            raise self.error(f"names {file}, which does not exist", key)
+            raise self.error(f"names {file}, which does not exist: correct the path", key)
         return file
 
 

@@ -32,7 +32,7 @@ SUCCESS_LINE = "every function was tried"
 
 
 def require_working(description: PipelineDescription, partitions: int = PARTITIONS) -> None:
-    """Raise `UsageError` if a function raises, hangs, returns a wrong value, or returns two values for one input.
+    """Raise `UsageError` if a function raises, hangs, returns a wrong value, or different values for the same input.
 
     Args:
         description: the contents of pipeline.toml.
@@ -55,7 +55,8 @@ def require_working(description: PipelineDescription, partitions: int = PARTITIO
     except subprocess.TimeoutExpired:
         names = ", ".join(map(str, description.functions))
         raise UsageError(
-            f"{description.file}: a function ({names}) did not finish {INPUTS_PER_TOPIC} inputs within {TIMEOUT_S:g} s"
+            f"{description.file}: a function ({names}) did not finish {INPUTS_PER_TOPIC} inputs within "
+            f"{TIMEOUT_S:g} s: make it faster"
         ) from None
     if process.returncode != 0 or SUCCESS_LINE not in process.stdout:  # a function can exit with status 0
         lines = (process.stdout.strip() or process.stderr.strip()).splitlines()

@@ -275,11 +275,11 @@ MISTAKES = {
     ),
     "a period that is longer than idle_s": (
         'command', 'kind = "job"\nevery_s = 15\ncommand',
-        "[[stage]] bill every_s is 15, so the stage may write nothing for longer than idle_s (15 s) between two starts",
+        "[[stage]] bill every_s is 15, so between two starts the stage can be silent for longer than idle_s (15 s)",
     ),
     "a wait that is shorter than the period": (
         'command', 'kind = "job"\nevery_s = 14\nworks_within_s = 9\ncommand',
-        "[[stage]] bill works_within_s is 9, and the stage may be started again only after every_s (14 s)",
+        "[[stage]] bill works_within_s is 9, but the stage starts again only after every_s (14 s)",
     ),
     "a wait that is too long": (
         'command', 'works_within_s = 601\ncommand',
@@ -352,7 +352,7 @@ MISTAKES = {
         '"expect:purchase"',
         '[inputs.purchases] make must name a function such as "expect.py:outputs", not \'expect:purchase\'',
     ),
-    "a missing file of functions": ('"expect.py:', '"expct.py:', "expct.py, which does not exist"),
+    "a missing file of functions": ('"expect.py:', '"expct.py:', "expct.py, which does not exist: correct the path"),
     "a missing file of inputs": (
         'make = "expect.py:purchase"',
         'file = "purchases.jsonl"',
