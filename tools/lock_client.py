@@ -25,7 +25,7 @@ PLATFORMS = {
 
 
 def wheel(version: str, python: str, platforms: tuple[str, ...]) -> tuple[str, str] | None:
-    """Name and sha256 of the wheel that pip would install on these platforms. None if there is no wheel."""
+    """Return name and sha256 of the wheel that pip would install on these platforms. None if there is no wheel."""
     command = [
         sys.executable,
         "-m",
@@ -60,7 +60,7 @@ def wheel(version: str, python: str, platforms: tuple[str, ...]) -> tuple[str, s
 
 
 def librdkafka(version: str) -> list[str]:
-    """A line for each wheel: its name and its sha256."""
+    """Return a line for each wheel: its name and its sha256."""
     wheels = [wheel(version, python, names) for python in PYTHONS for names in PLATFORMS.values()]
     lines = sorted({" ".join(name_and_hash) for name_and_hash in wheels if name_and_hash is not None})
     assert lines, f"pip knows no wheel of confluent-kafka {version}"
@@ -68,7 +68,7 @@ def librdkafka(version: str) -> list[str]:
 
 
 def java(version: str) -> list[str]:
-    """A line for each jar: group:artifact:version, and its sha256."""
+    """Return a line for each jar: group:artifact:version, and its sha256."""
     jars = closure("org.apache.kafka", "kafka-clients", version)
     slf4j, _ = jars["org.slf4j", "slf4j-api"]
     jars |= closure("org.slf4j", "slf4j-nop", slf4j)
@@ -80,7 +80,7 @@ def java(version: str) -> list[str]:
 
 
 def lock(client: str, version: str) -> str:
-    """The text of the lock file."""
+    """Return the text of the lock file."""
     kinds = {"librdkafka": ("wheel", librdkafka), "java": ("group:artifact:version", java)}
     columns, lines = kinds[client]
     head = f"# {client} {version}: written by tools/lock_client.py; {columns}, sha256"

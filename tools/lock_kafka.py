@@ -20,7 +20,7 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0<
 LINE = re.compile(r"^\s+([\w.-]+):([\w.-]+):jar:([\w.-]+):(?:compile|runtime):(/\S+\.jar)", re.M)
 
 LOG4J_OF_4_0 = "2.25.4"
-"""Kafka 4.0 logs with log4j2, but does not pin its version. This is the version in the newest lock file."""
+"""Kafka 4.0 logs with log4j2, but does not pin its version. This is the version in the lock file of Kafka 4.3.1."""
 RELOAD4J = ("org.slf4j", "slf4j-reload4j")
 """Kafka 3.9 logs with reload4j, the maintained fork of log4j 1. Only the dependencies of its tools name it."""
 
@@ -28,7 +28,7 @@ Jars = dict[tuple[str, str], tuple[str, Path]]
 
 
 def closure(group: str, artifact: str, version: str) -> Jars:
-    """For each (group, artifact): the version that Maven chooses, and its file."""
+    """Return the version that Maven chooses and its file, for each (group, artifact)."""
     with tempfile.TemporaryDirectory() as folder:
         pom, answer = Path(folder, "pom.xml"), Path(folder, "answer")
         pom.write_text(POM.format(group, artifact, version), encoding="utf-8")
@@ -39,7 +39,7 @@ def closure(group: str, artifact: str, version: str) -> Jars:
 
 
 def lock(version: str) -> str:
-    """The text of the lock file."""
+    """Return the text of the lock file."""
     jars = closure("org.apache.kafka", "kafka_2.13", version)
     tools = closure("org.apache.kafka", "kafka-tools", version)
     jars["org.apache.kafka", "kafka-tools"] = tools["org.apache.kafka", "kafka-tools"]
@@ -53,7 +53,7 @@ def lock(version: str) -> str:
 
 
 def logging(jars: Jars, tools: Jars) -> Jars:
-    """The jars with which a broker logs. Versions from the broker's dependencies have priority."""
+    """Return the jars with which a broker logs. Versions from the broker's dependencies have priority."""
     if RELOAD4J in tools:
         return closure(*RELOAD4J, tools[RELOAD4J][0])
     group = "org.apache.logging.log4j"
