@@ -18,7 +18,7 @@ from checkers.needs import PREMISES
 from checkers.registry import CHECKERS, INDETERMINATE, STORE_CHECKERS, checker_of
 from checkers.spark.checkpoint import freeing_checkpoints
 from checkers.spark.errors import translate_spark_errors
-from checkers.spark.shuffle_partitions import partitions_for_rows
+from checkers.spark.settings_by_rows import settings_for_rows
 from checkers.stored.correlation import join_by_correlation_key
 from checkers.stored.hide_journals import hide_journals
 from checkers.stored.sources import INLINE_ROWS, StoredRun, count_rows, read_sources
@@ -90,7 +90,7 @@ def _run_job(
     with translate_spark_errors(), freeing_checkpoints(spark):
         phase("shared tables")
         contents = frozenset(run.run for run in runs if run.without_journals)
-        with partitions_for_rows(spark, lambda: count_rows(runs)):
+        with settings_for_rows(spark, lambda: count_rows(runs)):
             recorded = read_sources(spark, runs, inline_rows=inline_rows)
             sources = join_by_correlation_key(hide_journals(recorded, runs), runs)
             tables = make_tables(sources)

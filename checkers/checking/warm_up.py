@@ -11,14 +11,13 @@ it again.
 """
 
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from checkers.checking.stored_runs import check_runs
 from checkers.spark.session import SparkSettings, session
-from checkers.spark.shuffle_partitions import several_partitions
+from checkers.spark.settings_by_rows import BY_ROWS, ROWS_INTERPRETED
 from checkers.stored.sources import StoredRun
 
 RUN = StoredRun(
@@ -29,16 +28,23 @@ RUN = StoredRun(
 )
 
 
-def warm_up(spark: SparkSession, *, large: bool = False) -> None:
-    """Check a small valid run, so that the JVM loads and compiles the code that runs of any length need.
+def warm_up(spark: SparkSession, rows: int = 0) -> None:
+    """Check a small valid run, so that the JVM loads and compiles the code that another run needs.
 
     Args:
-        large: use several partitions, as a check of a large run does
+        rows: the number of rows of the other run. The small run is checked with the settings for so many.
     """
-    with several_partitions(spark) if large else nullcontext():
+    chosen_by_us = spark.conf.get(BY_ROWS, "")
+    try:
+        if chosen_by_us:
+            spark.conf.set(BY_ROWS, str(rows))
         check_runs(spark, [RUN], inline_rows=0)  # Spark reads the tables from files, as it does for long runs
+    finally:
+        if chosen_by_us:
+            spark.conf.set(BY_ROWS, chosen_by_us)
 
 
 if __name__ == "__main__":
     with session(SparkSettings(java_home=Path(sys.argv[2]), java_flags=(sys.argv[1],))) as started:
-        warm_up(started)
+        for number in (0, ROWS_INTERPRETED + 1):  # with and without generated code
+            warm_up(started, number)

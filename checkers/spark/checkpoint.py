@@ -10,7 +10,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from checkers.spark.errors import has_ended
-from checkers.spark.shuffle_partitions import coalesce_if_single, is_single_partition
+from checkers.spark.settings_by_rows import coalesce_if_single, is_single_partition
 
 AS_ROWS, AS_BYTES = StorageLevel.MEMORY_AND_DISK_DESER, StorageLevel.MEMORY_AND_DISK
 """How a table is stored. If millions of rows are stored as objects, garbage collection takes a fifth of the time."""

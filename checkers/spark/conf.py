@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from checkers.spark.driver import SMALL_HEAP, SMALL_PAGE, SparkSettings
-from checkers.spark.shuffle_partitions import BY_ROWS, PARTITIONS
+from checkers.spark.settings_by_rows import BY_ROWS, INTERPRETED, PARTITIONS
 
 
 def spark_conf(settings: SparkSettings, folder: Path, own_address: str | None = None) -> dict[str, str]:
@@ -54,8 +54,8 @@ def spark_conf(settings: SparkSettings, folder: Path, own_address: str | None = 
             ours["spark.python.daemon.module"] = settings.worker_daemon
     elif small:
         ours["spark.executor.defaultJavaOptions"] = " ".join(SMALL_HEAP)
-    if PARTITIONS not in settings.conf:
-        ours[BY_ROWS] = "yes"
+    if not settings.conf.keys() & {PARTITIONS, *INTERPRETED}:
+        ours[BY_ROWS] = "0"
     if not settings.direct:
         ours["spark.driver.memory"] = settings.heap
     if own_address is not None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.shuffle_partitions import is_single_partition
+from checkers.spark.settings_by_rows import is_single_partition
 
 
 def group(frame: DataFrame, keys: Sequence[str], aggregates: Sequence[str]) -> DataFrame:

@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 LARGE_INPUTS = 50_000
 """Number of inputs above which Spark starts with its settings for a large history."""
+ROWS_OF_AN_INPUT = 20
+"""About so many rows lead from an input, in all tables together."""
 WORKER_DAEMON = "checkers.checking.python_workers"
 ARCHIVE_MB = 300
 WARM_UP = "checkers.checking.warm_up"
@@ -80,9 +82,14 @@ def make_archive(java: Java, builder: Builder) -> None:
 
 
 def spark_settings(
-    java: Java, master: str, conf: Mapping[str, str], *, large: bool = False, warm: bool = False
+    java: Java,
+    master: str,
+    conf: Mapping[str, str],
+    *,
+    large: bool = False,
+    warm_up_rows: int | None = None,
 ) -> SparkSettings:
-    """The settings with which Spark starts. `warm`: check a small store first."""
+    """The settings with which Spark starts. With `warm_up_rows` it first checks a small store, as if it had so many."""
     archive = archive_path(java)
     return SparkSettings(
         java_home=java.home,
@@ -90,16 +97,16 @@ def spark_settings(
         conf=conf,
         size="large" if large else "small",
         archive=archive if archive.exists() else None,
-        warm_up=partial(_warm_up, large=large) if warm else None,
+        warm_up=None if warm_up_rows is None else partial(_warm_up, rows=warm_up_rows),
         worker_daemon=WORKER_DAEMON,
         needed=TASK_MODULES,
     )
 
 
-def _warm_up(spark: "SparkSession", *, large: bool) -> None:
+def _warm_up(spark: "SparkSession", *, rows: int) -> None:
     from checkers.checking.warm_up import warm_up
 
-    warm_up(spark, large=large)
+    warm_up(spark, rows)
 
 
 @contextmanager
@@ -117,6 +124,7 @@ def open_spark(master: str, conf: Mapping[str, str], *, large: bool = False) -> 
 def start_early(java: Java, master: str, conf: Mapping[str, str], inputs: float) -> StartingSpark:
     """Start Spark before the end of a run, and let it check a small store to warm up.
 
-    `inputs` is the number of inputs of the whole run. Each makes about twenty rows.
+    `inputs` is the number of inputs of the whole run.
     """
-    return start_spark(spark_settings(java, master, conf, large=inputs > LARGE_INPUTS, warm=True))
+    rows = int(inputs * ROWS_OF_AN_INPUT)
+    return start_spark(spark_settings(java, master, conf, large=inputs > LARGE_INPUTS, warm_up_rows=rows))

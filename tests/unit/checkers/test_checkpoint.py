@@ -17,13 +17,13 @@ from checkers.spark.checkpoint import (
 from checkers.spark.conf import spark_conf
 from checkers.spark.driver import SparkSettings
 from checkers.spark.joins import broadcast, group
-from checkers.spark.shuffle_partitions import (
+from checkers.spark.settings_by_rows import (
     BY_ROWS,
     PARTITIONS,
     coalesce_if_single,
     is_single_partition,
-    partitions_for_rows,
     partitions_needed,
+    settings_for_rows,
 )
 
 
@@ -91,24 +91,24 @@ def test_there_are_as_many_partitions_as_the_rows_need(rows: int, tasks: int, pa
 def test_partitions_set_by_the_user_are_kept(settings: SparkSession) -> None:
     settings.conf.unset(BY_ROWS)
     settings.conf.set(PARTITIONS, "7")
-    with partitions_for_rows(settings, lambda: 10**9):
+    with settings_for_rows(settings, lambda: 10**9):
         assert settings.conf.get(PARTITIONS) == "7"
         assert not is_single_partition(settings)
 
 
 def test_partitions_are_restored_after_the_with(settings: SparkSession) -> None:
-    settings.conf.set(BY_ROWS, "yes")
+    settings.conf.set(BY_ROWS, "0")
     settings.conf.set(PARTITIONS, "256")
-    with pytest.raises(KeyError), partitions_for_rows(settings, lambda: 10**7):
+    with pytest.raises(KeyError), settings_for_rows(settings, lambda: 10**7):
         assert settings.conf.get(PARTITIONS) == "9"
         raise KeyError
     assert settings.conf.get(PARTITIONS) == "256"
 
 
 def test_in_one_partition_nothing_is_shuffled(settings: SparkSession) -> None:
-    settings.conf.set(BY_ROWS, "yes")
+    settings.conf.set(BY_ROWS, "0")
     for rows, shuffled in ((10, False), (10**7, True)):
-        with partitions_for_rows(settings, lambda rows=rows: rows):  # type: ignore[misc]
+        with settings_for_rows(settings, lambda rows=rows: rows):  # type: ignore[misc]
             numbers = coalesce_if_single(settings.range(100)).selectExpr("id", "id % 3 as run")
             sums = group(numbers.unionByName(numbers), ["run"], ["sum(id) as summed"])
             found = numbers.join(broadcast(sums), on=["run"], how="left").where("id < summed")
@@ -119,7 +119,12 @@ def test_in_one_partition_nothing_is_shuffled(settings: SparkSession) -> None:
 
 @pytest.mark.parametrize(
     ("size", "conf", "by_rows"),
-    [("small", {}, True), ("large", {}, True), ("large", {PARTITIONS: "256"}, False)],
+    [
+        ("small", {}, True),
+        ("large", {}, True),
+        ("large", {PARTITIONS: "256"}, False),
+        ("small", {"spark.sql.codegen.wholeStage": "true"}, False),
+    ],
 )
 def test_partitions_depend_on_rows_unless_the_user_sets_them(
     size: str, conf: dict[str, str], by_rows: bool, tmp_path: Path

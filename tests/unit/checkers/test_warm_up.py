@@ -6,12 +6,12 @@ from pyspark.sql import SparkSession
 from checkers.checking.warm_up import RUN, warm_up
 from checkers.registry import STORE_CHECKERS
 from checkers.spark.session import _try_to_warm_up
-from checkers.spark.shuffle_partitions import (
+from checkers.spark.settings_by_rows import (
     BY_ROWS,
+    INTERPRETED,
     PARTITIONS,
-    is_single_partition,
-    partitions_for_rows,
-    several_partitions,
+    ROWS_INTERPRETED,
+    settings_for_rows,
 )
 from checkers.stored.sources import read_sources
 from harness.common.errors import AnalysisFailed, EnvironmentFailure
@@ -36,29 +36,44 @@ def test_spark_reads_each_table_with_rows_from_a_file(spark: SparkSession) -> No
     assert {"ops", "sends", "polls", "records", "expected", "batches", "transactions", "offsets"} <= files
 
 
-@pytest.mark.parametrize("large", [False, True])
-def test_a_large_run_is_checked_in_several_partitions(
-    settings: SparkSession, monkeypatch: pytest.MonkeyPatch, large: bool
+@pytest.mark.parametrize(
+    ("rows", "chosen"),
+    [
+        (0, ("1", "false", "NO_CODEGEN")),
+        (ROWS_INTERPRETED, ("1", "false", "NO_CODEGEN")),
+        (ROWS_INTERPRETED + 1, ("1", "true", "FALLBACK")),
+        (1_000_000, ("2", "true", "FALLBACK")),
+    ],
+)
+def test_the_run_is_checked_with_the_settings_for_the_number_of_rows(
+    settings: SparkSession, monkeypatch: pytest.MonkeyPatch, rows: int, chosen: tuple[str, str, str]
 ) -> None:
     seen = []
 
-    def record_partitions(spark: SparkSession, runs: object, inline_rows: int) -> None:
-        with partitions_for_rows(spark, lambda: 0):
-            seen.append((spark.conf.get(PARTITIONS), is_single_partition(spark)))
+    def current() -> tuple[str | None, ...]:
+        return tuple(settings.conf.get(key) for key in (PARTITIONS, *INTERPRETED))
 
-    monkeypatch.setattr("checkers.checking.warm_up.check_runs", record_partitions)
-    settings.conf.set(BY_ROWS, "yes")
+    def record(spark: SparkSession, runs: object, inline_rows: int) -> None:
+        with settings_for_rows(spark, lambda: 0):
+            seen.append(current())
+
+    monkeypatch.setattr("checkers.checking.warm_up.check_runs", record)
+    settings.conf.set(BY_ROWS, "0")
     settings.conf.set(PARTITIONS, "7")
-    warm_up(settings, large=large)
-    assert seen == [("2", False) if large else ("1", True)]
-    assert settings.conf.get(BY_ROWS) == "yes" and settings.conf.get(PARTITIONS) == "7"
+    warm_up(settings, rows)
+    assert seen == [chosen]
+    assert current() == ("7", "true", "FALLBACK") and settings.conf.get(BY_ROWS) == "0"
 
 
-def test_the_users_number_of_partitions_is_kept(settings: SparkSession) -> None:
+def test_the_settings_of_the_user_are_kept(settings: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str | None] = []
+    monkeypatch.setattr(
+        "checkers.checking.warm_up.check_runs",
+        lambda spark, *_, **__: seen.append(spark.conf.get(BY_ROWS, None)),
+    )
     settings.conf.unset(BY_ROWS)
-    settings.conf.set(PARTITIONS, "7")
-    with several_partitions(settings):
-        assert settings.conf.get(PARTITIONS) == "7"
+    warm_up(settings, 1_000_000)
+    assert seen == [None] and settings.conf.get(BY_ROWS, None) is None
 
 
 @pytest.mark.parametrize("error", [AnalysisFailed("a query failed"), OSError("no space left")])
