@@ -51,7 +51,7 @@ quick: lint
 # The unit tests that need no Spark; then, in two processes, tests that start clusters, and tests that share a Spark or a browser.
 test: setup-dev
 	@$(PYTEST) light 450 -q -n 3 --dist loadfile -m light tests/unit
-	@$(PYTEST) others 1500 -q -n 2 --dist loadgroup -m "not light"
+	@$(PYTEST) others 1600 -q -n 2 --dist loadgroup -m "not light"
 
 # The texts that are made of the stored runs of tests/golden, against those that are expected. With golden-update, what is
 # made now is expected from now on: read the difference with git, and say in the commit why it is right.
