@@ -48,6 +48,7 @@ def check_runs(
     examples: int = 10,
     phase: Phase = no_progress,
     inline_rows: int = INLINE_ROWS,
+    least_rows: int = 0,
 ) -> dict[int, CheckResult]:
     """Check runs, and return the result of each by its number. A checker that crashes does not stop the others.
 
@@ -55,13 +56,14 @@ def check_runs(
         examples: how many examples of each anomaly are kept
         phase: is called with the name of each phase when it begins
         inline_rows: Spark reads tables with more rows from files
+        least_rows: Spark gets the settings for so many rows, even if the runs have fewer
 
     Raises:
         UnreadableInput: a table is missing or damaged.
         AnalysisFailed: the Spark job failed.
         EnvironmentFailure: Spark is gone.
     """
-    output = _run_job(spark, runs, examples, phase, inline_rows)
+    output = _run_job(spark, runs, examples, phase, inline_rows, least_rows)
     return {run.run: _check_result(run, output, examples) for run in runs}
 
 
@@ -85,12 +87,13 @@ def _run_job(
     examples: int,
     phase: Phase,
     inline_rows: int = INLINE_ROWS,
+    least_rows: int = 0,
 ) -> CheckOutput:
     """Run all checkers over these runs in one job. Raises only exceptions of `harness.common.errors`."""
     with translate_spark_errors(), freeing_checkpoints(spark):
         phase("shared tables")
         contents = frozenset(run.run for run in runs if run.without_journals)
-        with settings_for_rows(spark, lambda: count_rows(runs)):
+        with settings_for_rows(spark, lambda: max(least_rows, count_rows(runs))):
             recorded = read_sources(spark, runs, inline_rows=inline_rows)
             sources = join_by_correlation_key(hide_journals(recorded, runs), runs)
             tables = make_tables(sources)

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from checkers.checking.stored_runs import check_runs
 from checkers.spark.session import SparkSettings, session
-from checkers.spark.settings_by_rows import BY_ROWS, ROWS_INTERPRETED
+from checkers.spark.settings_by_rows import ROWS_INTERPRETED
 from checkers.stored.sources import StoredRun
 
 RUN = StoredRun(
@@ -34,14 +34,8 @@ def warm_up(spark: SparkSession, rows: int = 0) -> None:
     Args:
         rows: the number of rows of the other run. The small run is checked with the settings for so many.
     """
-    chosen_by_us = spark.conf.get(BY_ROWS, "")
-    try:
-        if chosen_by_us:
-            spark.conf.set(BY_ROWS, str(rows))
-        check_runs(spark, [RUN], inline_rows=0)  # Spark reads the tables from files, as it does for long runs
-    finally:
-        if chosen_by_us:
-            spark.conf.set(BY_ROWS, chosen_by_us)
+    # Spark reads the tables from files, as it does for long runs.
+    check_runs(spark, [RUN], inline_rows=0, least_rows=rows)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ class Stall:
     committed: bool  # a commit ended it; if not: the injection of the next fault, or the end of the stages
     partition: str  # of the input that waited longest: "purchases/0"
     offset: int
-    fault: FaultReport | None  # the last fault injected before `from_ns`; None: none
+    fault: FaultReport | None  # the last fault injected before `from_ns`; None: there was none
 
 
 def stalls(

@@ -55,7 +55,7 @@ def spark_conf(settings: SparkSettings, folder: Path, own_address: str | None = 
     elif small:
         ours["spark.executor.defaultJavaOptions"] = " ".join(SMALL_HEAP)
     if not settings.conf.keys() & {PARTITIONS, *INTERPRETED}:
-        ours[BY_ROWS] = "0"
+        ours[BY_ROWS] = "yes"
     if not settings.direct:
         ours["spark.driver.memory"] = settings.heap
     if own_address is not None:

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # PySpark is imported later, while the JVM starts
     from pyspark.sql import DataFrame, SparkSession
 
-BY_ROWS = "spark.fencepost.rows"
-"""If this setting exists, Fencepost chooses the settings, and assumes at least so many rows. Otherwise the user has set
-one of them.
-"""
+BY_ROWS = "spark.fencepost.by-rows"
+"""If this setting exists, Fencepost chooses the settings: the user has set none of them."""
 ROWS_INTERPRETED = 60_000
 """The greatest number of rows for which queries are interpreted.
 
@@ -41,23 +39,21 @@ def settings_for_rows(spark: "SparkSession", rows: Callable[[], int]) -> Iterato
     """Context manager: inside, use the settings for this number of rows, but not more partitions than the session
     has.
     """
-    most, least_rows = spark.conf.get(PARTITIONS), spark.conf.get(BY_ROWS, "")
-    if most is None or not least_rows:
+    if not spark.conf.get(BY_ROWS, ""):
         yield
         return
-    count, tasks = max(rows(), int(least_rows)), spark.sparkContext.defaultParallelism
-    settings = {PARTITIONS: str(partitions_needed(count, int(most), tasks))}
+    count, most = rows(), int(str(spark.conf.get(PARTITIONS)))
+    settings = {PARTITIONS: str(partitions_needed(count, most, spark.sparkContext.defaultParallelism))}
     if count <= ROWS_INTERPRETED:
         settings |= INTERPRETED
-    before = {key: spark.conf.get(key) for key in settings}
+    before = {key: str(spark.conf.get(key)) for key in settings}
     try:
         for key, value in settings.items():
             spark.conf.set(key, value)
         yield
     finally:
-        for key, former in before.items():
-            assert former is not None, "each of these settings has a default"
-            spark.conf.set(key, former)
+        for key, value in before.items():
+            spark.conf.set(key, value)
 
 
 def partitions_needed(rows: int, most: int, tasks: int) -> int:

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 LARGE_INPUTS = 50_000
 """Number of inputs above which Spark starts with its settings for a large history."""
 ROWS_OF_AN_INPUT = 20
-"""About so many rows lead from an input, in all tables together."""
+"""About so many rows, in all tables together, come from one input."""
 WORKER_DAEMON = "checkers.checking.python_workers"
 ARCHIVE_MB = 300
 WARM_UP = "checkers.checking.warm_up"

@@ -30,7 +30,9 @@ OF_NO_RECORD = [
     history("0 ok x1@0", "1 ok ?x1@0", *more)
     for more in (["2 info ?x9@9"], ["2 fail ?x9@9"], ["2 info ?x9@9", "3 ok ?x9@9"])
 ]
-"""A record that nobody sent is read by an operation that is not ok, and in the last history also by one that is."""
+"""In each history, an operation that is not ok reads a record that nobody sent. In the last one, an ok operation reads
+it too.
+"""
 
 
 @pytest.fixture(scope="module")

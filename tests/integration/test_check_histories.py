@@ -46,8 +46,10 @@ print(json.dumps([status, modules]))
 
 
 def check(folder: Path, *arguments: object) -> tuple[int, list[str], list[dict[str, Any]]]:
-    """Check in a folder of a user, with a Spark of its own. Return the status, all modules that were imported when the
-    first verdict was printed, and the verdicts.
+    """Run `fencepost check` in the folder of a user. It starts its own Spark.
+
+    Returns:
+        Its exit status, the modules that it has imported before it prints the first verdict, and the verdicts.
     """
     done = subprocess.run(
         [sys.executable, "-P", "-c", CHECK, *map(str, arguments)],
@@ -67,7 +69,7 @@ class Answers:
     """The answers of one call for all files."""
 
     status: int
-    modules: list[str]  # that the verdict of the stored run needed
+    modules: list[str]  # what was imported before the first verdict, which is that of the stored run
     run: dict[str, Any]  # the verdict of the stored run
     verdicts: dict[str, dict[str, Any]]  # by the name of the file
     hostile: dict[str, dict[str, Any]]  # the same, for the hostile histories
@@ -115,9 +117,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
 def folder_with_an_unknown_fault(run: Path) -> Path:
     """Copy a stored run with its verdict, and give its fault a name that this version does not know."""
     shutil.copytree(CORPUS / "shop-valid" / "run", run)
-    shutil.copy(
-        CORPUS / "shop-valid" / EXPECTED / "verdict.json", run
-    )  # a run without one would get its report
+    # For a run without a verdict, `check` would also write the report.
+    shutil.copy(CORPUS / "shop-valid" / EXPECTED / "verdict.json", run)
     for name in ("run.toml", "metadata.json", "journals/nemesis.jsonl"):
         text = (run / name).read_text(encoding="utf-8")
         assert "kill-worker" in text

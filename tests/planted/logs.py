@@ -79,7 +79,7 @@ ENTRIES = [*BATCHES, Written("abort", 0), Written("abort", 1)]
 
 
 def partitions() -> Iterator[tuple[Written, ...]]:
-    """All logs of up to three entries, several to a run, each of a producer of its own."""
+    """All logs of up to three entries. A run has several of them, and each log has its own producer."""
     for some in together([log for length in (1, 2, 3) for log in product(ENTRIES, repeat=length)]):
         yield tuple(replace(one, pid=7 + number) for number, log in enumerate(some) for one in log)
 

@@ -34,7 +34,7 @@ REMEMBERED = 3
 
 
 def small() -> Iterator[Walk]:
-    """All walks with up to four states, several to a run, each of a producer id of its own."""
+    """All walks with up to four states. A run has several of them, and each walk has its own producer id."""
     walks = [walk for length in (1, 2, 3) for walk in product(LETTERS, repeat=length)]
     for some in together([*walks, *product(FEW, repeat=4)]):
         yield tuple((7 + number, state) for number, walk in enumerate(some) for state in walk)

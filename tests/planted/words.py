@@ -19,7 +19,7 @@ def start_history(**options: str) -> History:
 
 
 TOGETHER = 12
-"""Small logs that affect nothing but their own producer are drawn in runs of so many, because each run takes time."""
+"""The number of small logs in one run. A log affects only its own producer, and each run takes time."""
 
 
 def together(logs: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -12,18 +12,16 @@ pytestmark = pytest.mark.processes
 TOOL = Path(__file__).parents[2] / "tools" / "processor_budget.py"
 TEST = "def test_a_loop():\n    assert sum(range(1000)) == RESULT\n"
 ORPHAN = """
-import subprocess, sys, time
+import subprocess, sys
 from pathlib import Path
+from harness.common.waiting import wait_for
 
 BUSY = "import time\\nwhile time.process_time() < 3: pass"
 PARENT = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', sys.argv[1]], stdout=2).pid)"
 
 def test_an_orphan():
     orphan = subprocess.run([sys.executable, "-c", PARENT, BUSY], check=True, capture_output=True, text=True).stdout
-    end_s = time.monotonic() + 60
-    while Path("/proc", orphan.strip()).exists():
-        assert time.monotonic() < end_s, "the orphan has not disappeared"
-        time.sleep(0.05)
+    wait_for(lambda: not Path("/proc", orphan.strip()).exists(), "the orphan to disappear", 60)
 """
 
 

@@ -19,6 +19,7 @@ from checkers.spark.driver import SparkSettings
 from checkers.spark.joins import broadcast, group
 from checkers.spark.settings_by_rows import (
     BY_ROWS,
+    INTERPRETED,
     PARTITIONS,
     coalesce_if_single,
     is_single_partition,
@@ -88,16 +89,17 @@ def test_there_are_as_many_partitions_as_the_rows_need(rows: int, tasks: int, pa
     assert partitions_needed(rows, 256, tasks) == partitions
 
 
-def test_partitions_set_by_the_user_are_kept(settings: SparkSession) -> None:
+@pytest.mark.parametrize("rows", [0, 10**9])
+def test_settings_of_the_user_are_kept(settings: SparkSession, rows: int) -> None:
     settings.conf.unset(BY_ROWS)
     settings.conf.set(PARTITIONS, "7")
-    with settings_for_rows(settings, lambda: 10**9):
-        assert settings.conf.get(PARTITIONS) == "7"
+    with settings_for_rows(settings, lambda: rows):
+        assert [settings.conf.get(key) for key in (PARTITIONS, *INTERPRETED)] == ["7", "true", "FALLBACK"]
         assert not is_single_partition(settings)
 
 
 def test_partitions_are_restored_after_the_with(settings: SparkSession) -> None:
-    settings.conf.set(BY_ROWS, "0")
+    settings.conf.set(BY_ROWS, "yes")
     settings.conf.set(PARTITIONS, "256")
     with pytest.raises(KeyError), settings_for_rows(settings, lambda: 10**7):
         assert settings.conf.get(PARTITIONS) == "9"
@@ -106,7 +108,7 @@ def test_partitions_are_restored_after_the_with(settings: SparkSession) -> None:
 
 
 def test_in_one_partition_nothing_is_shuffled(settings: SparkSession) -> None:
-    settings.conf.set(BY_ROWS, "0")
+    settings.conf.set(BY_ROWS, "yes")
     for rows, shuffled in ((10, False), (10**7, True)):
         with settings_for_rows(settings, lambda rows=rows: rows):  # type: ignore[misc]
             numbers = coalesce_if_single(settings.range(100)).selectExpr("id", "id % 3 as run")

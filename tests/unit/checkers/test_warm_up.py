@@ -11,7 +11,6 @@ from checkers.spark.settings_by_rows import (
     INTERPRETED,
     PARTITIONS,
     ROWS_INTERPRETED,
-    settings_for_rows,
 )
 from checkers.stored.sources import read_sources
 from harness.common.errors import AnalysisFailed, EnvironmentFailure
@@ -53,27 +52,17 @@ def test_the_run_is_checked_with_the_settings_for_the_number_of_rows(
     def current() -> tuple[str | None, ...]:
         return tuple(settings.conf.get(key) for key in (PARTITIONS, *INTERPRETED))
 
-    def record(spark: SparkSession, runs: object, inline_rows: int) -> None:
-        with settings_for_rows(spark, lambda: 0):
-            seen.append(current())
+    def make_tables(_: object) -> None:
+        seen.append(current())
+        raise LookupError
 
-    monkeypatch.setattr("checkers.checking.warm_up.check_runs", record)
-    settings.conf.set(BY_ROWS, "0")
+    monkeypatch.setattr("checkers.checking.stored_runs.make_tables", make_tables)
+    settings.conf.set(BY_ROWS, "yes")
     settings.conf.set(PARTITIONS, "7")
-    warm_up(settings, rows)
+    with pytest.raises(LookupError):
+        warm_up(settings, rows)
     assert seen == [chosen]
-    assert current() == ("7", "true", "FALLBACK") and settings.conf.get(BY_ROWS) == "0"
-
-
-def test_the_settings_of_the_user_are_kept(settings: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str | None] = []
-    monkeypatch.setattr(
-        "checkers.checking.warm_up.check_runs",
-        lambda spark, *_, **__: seen.append(spark.conf.get(BY_ROWS, None)),
-    )
-    settings.conf.unset(BY_ROWS)
-    warm_up(settings, 1_000_000)
-    assert seen == [None] and settings.conf.get(BY_ROWS, None) is None
+    assert current() == ("7", "true", "FALLBACK")
 
 
 @pytest.mark.parametrize("error", [AnalysisFailed("a query failed"), OSError("no space left")])
