@@ -21,7 +21,7 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("fencepost")
 
 UNIT = Path(__file__).parent / "unit"
-CLUSTERS = ("tests/integration/", "tests/web/")
+INTEGRATION, WEB = "tests/integration/", "tests/web/"
 _SKIPPED = pytest.StashKey[dict[str, int]]()
 _ANOMALIES = pytest.StashKey[frozenset[str]]()
 
@@ -85,12 +85,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 class ClustersApart(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """What starts clusters goes to one process, so that two never share the machine; what shares a Spark goes to the
-    other. The browser's tests need neither: they go where there is less to do.
+    """One process starts clusters, so that two clusters never share the machine. The other one has the tests that share
+    a Spark. The tests of the browser need neither, and go to the process that is ready first.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "clusters" if nodeid.startswith(CLUSTERS) else "others"
+        return next((group for group in (INTEGRATION, WEB) if nodeid.startswith(group)), "others")
 
 
 @pytest.hookimpl(optionalhook=True)
