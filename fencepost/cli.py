@@ -21,7 +21,7 @@ from harness.common.secrets import redact_text
 from harness.settings.options import FIELDS
 
 COMMANDS = (
-    "run", "check", "report", "replay", "trace", "export", "reproducer", "suite", "compare", "sweep",
+    "run", "check", "report", "replay", "trace", "export", "reproducer", "suite", "compare", "sweep", "explore",
     "known-bugs", "list", "explain", "doctor", "clean", "init",
 )  # fmt: skip
 HIDDEN = ("_serve",)

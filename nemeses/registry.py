@@ -3,6 +3,7 @@
 from harness.runner.nemesis import Nemesis
 from nemeses import (
     add_partitions,
+    cases,
     change_transaction_version,
     cut_txn_coordinator,
     disconnect,
@@ -91,6 +92,7 @@ _FILES = (
     change_transaction_version,
     roll_segments,
     add_partitions,
+    cases,
     one_way,
     reset_connections,
     refuse_connections,

@@ -5,6 +5,7 @@ from workloads.at_most_once import AT_MOST_ONCE
 from workloads.cdc import CDC
 from workloads.echo import ECHO
 from workloads.envelope import ENVELOPE
+from workloads.explore import EXPLORE
 from workloads.merge import MERGE
 from workloads.model.workload import Workload
 from workloads.orders import ORDERS
@@ -30,6 +31,7 @@ _FILES = (
     IDEMPOTENT,
     AT_LEAST_ONCE,
     AT_MOST_ONCE,
+    EXPLORE,
 )
 
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _FILES}

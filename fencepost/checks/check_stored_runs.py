@@ -117,6 +117,7 @@ def check_stored_runs(
     runs: Sequence[Evidence],
     allow: frozenset[str] = frozenset(),
     phase: Callable[[str], None] = lambda name: None,
+    examples: int = 10,
 ) -> list[Verdict | FencepostError]:
     """Check all runs in one job and decide their verdicts. If a run has no verdict, its result is the error.
 
@@ -125,32 +126,40 @@ def check_stored_runs(
     Args:
         allow: Anomalies that the caller permits, in addition to those of the workload.
         phase: Called with the name of each step when it begins.
+        examples: How many examples of each anomaly are kept.
     """
     if not runs:
         return []
     first = {evidence.run: evidence for evidence in reversed(runs)}
     copies = [evidence for evidence in runs if first[evidence.run] is not evidence]
-    verdicts = _check_runs_in_one_job(spark, list(first.values()), allow, phase)
-    later = dict(zip(map(id, copies), check_stored_runs(spark, copies, allow, phase), strict=True))
+    verdicts = _check_runs_in_one_job(spark, list(first.values()), allow, phase, examples)
+    later = dict(zip(map(id, copies), check_stored_runs(spark, copies, allow, phase, examples), strict=True))
     return [later[id(run)] if id(run) in later else verdicts[run.run] for run in runs]
 
 
-def check_stored_run(spark: "SparkSession", run: Evidence, phase: Callable[[str], None]) -> Verdict:
+def check_stored_run(
+    spark: "SparkSession", run: Evidence, phase: Callable[[str], None], examples: int = 10
+) -> Verdict:
     """Check one run and decide its verdict. Raises `FencepostError` if it has none."""
-    (result,) = check_stored_runs(spark, [run], phase=phase)
+    (result,) = check_stored_runs(spark, [run], phase=phase, examples=examples)
     if isinstance(result, FencepostError):
         raise result
     return result
 
 
 def _check_runs_in_one_job(
-    spark: "SparkSession", runs: Sequence[Evidence], allow: frozenset[str], phase: Callable[[str], None]
+    spark: "SparkSession",
+    runs: Sequence[Evidence],
+    allow: frozenset[str],
+    phase: Callable[[str], None],
+    examples: int,
 ) -> dict[int, Verdict | FencepostError]:
     """Check runs whose numbers differ and decide their verdicts. Returns the results by run number."""
     from checkers.checking.stored_runs import check_each_run
 
     stored = [_stored_run(evidence, allow) for evidence in runs]
-    results = _with_histories(spark, runs, stored, check_each_run(spark, stored, phase=phase), phase)
+    results = check_each_run(spark, stored, examples=examples, phase=phase)
+    results = _with_histories(spark, runs, stored, results, phase)
     return {evidence.run: _verdict_or_error(evidence, results[evidence.run]) for evidence in runs}
 
 

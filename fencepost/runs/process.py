@@ -47,6 +47,7 @@ from harness.roles.running_client import RunningClient, running_java, running_li
 from workloads.custom.pipeline import CustomPipeline
 from workloads.defects.registry import policy_of
 from workloads.loop.mixed import MixedWorker
+from workloads.loop.programs import ProgramWorker
 from workloads.loop.relay import Relay
 from workloads.loop.unusual import UnusualShares
 from workloads.loop.worker import Worker, WorkerSettings
@@ -59,7 +60,10 @@ if TYPE_CHECKING:
     from harness.databases.reader import DatabaseReader
     from harness.roles.final_reader import FinalReader, ProgramTopics
 
-LOOPS: Mapping[Delivery, type[Worker] | type[MixedWorker]] = {Delivery.MIXED: MixedWorker}
+LOOPS: Mapping[Delivery, type[Worker | MixedWorker | ProgramWorker]] = {
+    Delivery.MIXED: MixedWorker,
+    Delivery.PROGRAMS: ProgramWorker,
+}
 """The loop for a delivery. All deliveries that are not listed use `Worker`."""
 
 
@@ -158,21 +162,22 @@ def end_at_once() -> NoReturn:
 
 def build_task(
     process: ProcessSpec, run: RunSpec, pipeline: WorkloadSpec, journal: Journal, control: Control
-) -> "Worker | MixedWorker | Relay | Feeder | TableFeeder | Observer | FinalReader | DatabaseReader":
+) -> "Worker | MixedWorker | ProgramWorker | Relay | Feeder | TableFeeder | Observer | FinalReader | DatabaseReader":
     """Build the object that does the task of a process, for a workload."""
     workload = padded(WORKLOADS[pipeline.name].tagged(pipeline.tag), run.record_bytes)
     match process.task:
         case WorkerSpec() as task:
             return worker_of(process, task, run, pipeline, workload, journal, control)
         case FeederSpec(inputs_per_s=rate) if workload.fed_table:
-            (feed,) = workload.feeds()
+            (feed,) = workload.feeds(pipeline.partitions_per_topic)
             connect = partial(input_table, pipeline, workload, feed.topic)
             return TableFeeder(
                 connect, feed, rate, pipeline.transactions.abort_share, run.seed, journal, control
             )
         case FeederSpec(inputs_per_s=rate):
             settings = ProducerSettings(process.bootstrap, compression=run.compression)
-            return Feeder(settings, workload.feeds(), rate, run.seed, journal, control)
+            feeds = workload.feeds(pipeline.partitions_per_topic)
+            return Feeder(settings, feeds, rate, run.seed, journal, control)
         case ObserverSpec() as task:
             return Observer(process.bootstrap, task.partitions, journal, control)
         case TableReaderSpec(tables=tables):
@@ -270,7 +275,7 @@ def worker_of(
     workload: Workload,
     journal: Journal,
     control: Control,
-) -> Worker | MixedWorker | Relay:
+) -> Worker | MixedWorker | ProgramWorker | Relay:
     stage, transactions = workload.stage(task.stage), pipeline.transactions
     settings = WorkerSettings(
         bootstrap=process.bootstrap,

@@ -188,6 +188,7 @@ class ProducerSettings:
     compression: str = "none"  # of batches
     # The coordinator aborts a transaction that is open for longer.
     txn_timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    topics: tuple[str, ...] = ()  # a new producer first asks for their metadata, so that no send waits for it
     block_s: float = 10.0  # only the Java client: how long each call may block (`max.block.ms`)
 
 

@@ -79,7 +79,7 @@ class JavaClient:
             yield read_offset
 
     def producer(self, settings: ProducerSettings, transactional_id: str) -> JavaTransactions:
-        return JavaTransactions(
+        producer = JavaTransactions(
             {
                 "bootstrap.servers": settings.bootstrap,
                 **_limits(settings),
@@ -87,6 +87,8 @@ class JavaClient:
                 "transaction.timeout.ms": settings.txn_timeout_ms,
             }
         )
+        producer.ask_for_metadata(settings.topics)
+        return producer
 
     def plain_producer(self, settings: ProducerSettings) -> JavaProducer:
         return JavaProducer(

@@ -32,6 +32,11 @@ class JavaProducer:
         self._producer = java_class("org.apache.kafka.clients.producer.KafkaProducer")(java_map(properties))
         self._in_flight: deque[tuple[Any, OnDelivery]] = deque()
 
+    def ask_for_metadata(self, topics: Sequence[str]) -> None:
+        with translate_errors():
+            for topic in topics:
+                self._producer.partitionsFor(topic)
+
     def send(
         self,
         topic: str,

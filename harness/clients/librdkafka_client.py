@@ -192,6 +192,11 @@ class LibrdkafkaProducer:
             return False
         return True
 
+    def ask_for_metadata(self, topics: Sequence[str], timeout_s: float) -> None:
+        with translate_errors():
+            for topic in topics:
+                self._producer.list_topics(topic, timeout_s)
+
     def poll(self, timeout_s: float) -> None:
         self._producer.poll(timeout_s)
 
@@ -276,7 +281,9 @@ class LibrdkafkaClient:
             yield read_offset
 
     def producer(self, settings: ProducerSettings, transactional_id: str) -> LibrdkafkaTransactions:
-        return LibrdkafkaTransactions(librdkafka.transactional_producer(settings, transactional_id))
+        producer = LibrdkafkaTransactions(librdkafka.transactional_producer(settings, transactional_id))
+        producer.ask_for_metadata(settings.topics, settings.block_s)
+        return producer
 
     def plain_producer(self, settings: ProducerSettings) -> LibrdkafkaProducer:
         return LibrdkafkaProducer(librdkafka.plain_producer(settings))

@@ -44,6 +44,9 @@ class Feed:
     count: int | None = None  # the number of records; None: as many as the rate requires
     partitioner: str | None = None  # one of librdkafka's; None: librdkafka's default, `consistent_random`
     batch_bytes: int | None = None  # the largest batch that the topic accepts; None: that of Kafka's default
+    per_partition: int | None = (
+        None  # instead of `count`: the number of records for each partition of the topic
+    )
 
 
 class ExpectedOutput(NamedTuple):

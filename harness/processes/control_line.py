@@ -16,6 +16,26 @@ Claims = Mapping[str, tuple[int, int]]
 """By partition (`topic/number`): the offset of the first input that is being processed, and the offset to commit."""
 
 
+class CaseOrder(ProcessMessage, frozen=True):
+    """The order to carry out a program of a few transactions on the inputs of one partition.
+
+    A step is the number of a transaction, from 1, and what it does next: `2.end`. The worker waits at `stop` until the
+    run says go, and once more when the program is over.
+    """
+
+    number: int  # of the case, and of its partition
+    program: str  # a letter for each part, see `workloads.loop.programs`
+    stop: str | None = None
+
+
+class CaseEnd(ProcessMessage, frozen=True):
+    """How a worker has ended a case."""
+
+    number: int
+    steps: tuple[tuple[int, str], ...]  # the steps that it came to, each with the time on the monotonic clock
+    errors: tuple[str, ...] = ()  # errors after which it needed a new producer
+
+
 class Command(ProcessMessage, frozen=True):
     """A command of the run to a process."""
 
@@ -27,6 +47,7 @@ class Command(ProcessMessage, frozen=True):
     go: bool = False  # go on from the step where the process is stopped, or begin to work
     replaced: bool = False  # another process has replaced this one: end after the current batch
     stop: bool = False  # end cleanly
+    case: CaseOrder | None = None
 
     def line(self) -> bytes:
         """Encode the message as a line."""
@@ -77,6 +98,7 @@ class Report(ProcessMessage, frozen=True):
     slow_call: str | None = None  # the client call that takes too long
     # When that call began, in nanoseconds since the start of the run. 0: it has returned.
     slow_call_since_ns: int | None = None
+    case: CaseEnd | None = None
 
     def line(self) -> bytes:
         """Encode the message as a line."""
@@ -102,6 +124,7 @@ class ProcessStatus:
     unread: int = 0
     slow_call: str = ""
     slow_call_since_ns: int = 0
+    case: CaseEnd | None = None
 
     def __str__(self) -> str:
         """Return a description for messages, such as "it is ready, is stopped at no step"."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from harness.model.vocabulary import WorkerStep
-from harness.processes.control_line import Claims, Command, Report
+from harness.processes.control_line import CaseOrder, Claims, Command, Report
 
 T = TypeVar("T")
 
@@ -60,6 +60,7 @@ class Control:
         self.calls = Calls()
         self.replaced = False  # the run has started another worker in place of this one
         self.stopping = False
+        self._case: CaseOrder | None = None
         if channel is not None:
             self._poll.register(channel, select.POLLIN)
 
@@ -103,10 +104,21 @@ class Control:
         ):
             return
         self._armed = None
-        self.report(Report(step=step.value, claims=claims))
+        self.wait_at(step.value, claims)
+
+    def wait_at(self, step: str, claims: Claims | None = None) -> None:
+        """Report a step, and wait there until the run says go."""
+        self.report(Report(step=step, claims=claims))
         self._go = False
         while not self._go and self._take():
             pass
+
+    def next_case(self) -> CaseOrder | None:
+        """Wait for the next case. None: the run stops or replaces the worker."""
+        while self._case is None and not (self.stopping or self.replaced) and self._take():
+            pass
+        case, self._case = self._case, None
+        return case
 
     def await_go(self) -> None:
         """Wait until the run says go or stop. Return at once without a socket."""
@@ -128,6 +140,7 @@ class Control:
             if command.arm or command.disarm:
                 self._armed, self._armed_intended_end = command.arm, command.intended_end
             self._go = self._go or command.go
+            self._case = command.case or self._case
             self.replaced = self.replaced or command.replaced
             self.stopping = self.stopping or command.stop
         return True

@@ -129,6 +129,7 @@ class TransactionalProducer:
         self._control = control
         self._calls = control.calls
         self._producer: TransactionalClient | None = None
+        self.lost_by: list[str] = []  # the errors after which a new producer was needed
 
     @property
     def usable(self) -> bool:
@@ -152,6 +153,7 @@ class TransactionalProducer:
                 retry(partial(self._calls.during, "init_transactions", op, call), self._journal, op)
             except ClientError as error:
                 producer.discard()  # otherwise its request could still take effect, and fence the next producer
+                self.lost_by.append(str(error))
                 self._journal.write(Completed(Outcome.INFO, "init", process, op, error=str(error)))
                 self._control.listen(RETRY_S)
             else:
@@ -210,6 +212,7 @@ class TransactionalProducer:
         if error.meaning is ErrorMeaning.ABORTABLE:
             self._abort(txn, errors)
         else:  # fatal, fenced, or no response in time: the next producer ends the transaction
+            self.lost_by.append(str(error))
             self._discard()
 
     def _abort(self, txn: Transaction, errors: TransactionErrors) -> None:
@@ -222,6 +225,7 @@ class TransactionalProducer:
         except ClientError as error:
             errors.abort_error = str(error)
             txn.fenced = txn.fenced or error.meaning is ErrorMeaning.FENCED
+            self.lost_by.append(str(error))
             self._discard()
 
     def _discard(self) -> None:

@@ -177,7 +177,7 @@ class Options:
     record_bytes: int = option(
         WholeNumber(0, 4_194_304), 0, "bytes that inputs and outputs are padded to; 0: no padding"
     )
-    partitions: int = option(WholeNumber(1, 64), 6, "partitions of each topic")
+    partitions: int = option(WholeNumber(1, 1_000), 6, "partitions of each topic")
     replicas: int | None = option(
         WholeNumber(1, 7), None, "replicas of each topic of a workload; up to 3 if not given"
     )

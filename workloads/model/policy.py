@@ -13,6 +13,9 @@ class Delivery(StrEnum):
 
     TRANSACTIONS = "transactions"  # outputs and offsets in one transaction
     PINNED = "pinned-transactions"  # the same, with one producer for each input partition
+    PROGRAMS = (
+        "programs"  # small programs of transactions, one for each partition, that the run orders one by one
+    )
     MIXED = "mixed-transactions"  # random sends and polls in a transaction; no input leads to an output
     IDEMPOTENT = "idempotent"  # outputs by an idempotent producer; then the offsets
     AT_LEAST_ONCE = "at-least-once"  # outputs, twice if a response was lost; then the offsets
@@ -28,7 +31,7 @@ class Delivery(StrEnum):
     @property
     def transactional(self) -> bool:
         """Whether workers use Kafka transactions."""
-        return self in (self.TRANSACTIONS, self.PINNED, self.MIXED, self.RELAYED)
+        return self in (self.TRANSACTIONS, self.PINNED, self.PROGRAMS, self.MIXED, self.RELAYED)
 
     @property
     def stored(self) -> bool:
@@ -89,6 +92,7 @@ _BEFORE_DELIVERY = (WorkerStep.BEFORE_POLL, WorkerStep.AFTER_POLL, WorkerStep.AF
 _STEPS: Mapping[Delivery, tuple[WorkerStep, ...]] = {
     Delivery.TRANSACTIONS: tuple(WorkerStep),
     Delivery.PINNED: tuple(WorkerStep),
+    Delivery.PROGRAMS: (),
     Delivery.MIXED: tuple(
         step for step in WorkerStep if step not in (WorkerStep.AFTER_TRANSFORM, WorkerStep.AFTER_OFFSETS)
     ),
@@ -103,6 +107,7 @@ _IN_TRANSACTION = (WorkerStep.AFTER_SEND, WorkerStep.AFTER_OFFSETS, WorkerStep.B
 _ZOMBIE_STEPS: Mapping[Delivery, tuple[WorkerStep, ...]] = {
     Delivery.TRANSACTIONS: _IN_TRANSACTION,
     Delivery.PINNED: _IN_TRANSACTION,
+    Delivery.PROGRAMS: (),
     Delivery.MIXED: (WorkerStep.AFTER_SEND, WorkerStep.BEFORE_COMMIT),
     Delivery.IDEMPOTENT: (WorkerStep.AFTER_SEND,),
     Delivery.AT_LEAST_ONCE: (WorkerStep.AFTER_SEND,),

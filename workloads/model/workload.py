@@ -209,7 +209,7 @@ class Workload:
                     worker: transactional_id(stage.name if policy.shared_id else worker, tag)
                     for worker in workers
                 }
-            case Delivery.PINNED:
+            case Delivery.PINNED | Delivery.PROGRAMS:
                 topic_partitions = [
                     pinned_id(topic, n) for topic in stage.reads for n in range(self.partitions(options))
                 ]
@@ -257,9 +257,12 @@ class Workload:
             ),
         )
 
-    def feeds(self) -> Sequence[Feed]:
-        """Return the feeds that write its inputs."""
-        return self.feed
+    def feeds(self, partitions: int = 0) -> Sequence[Feed]:
+        """Return the feeds that write its inputs to this number of partitions."""
+        return [
+            feed if feed.per_partition is None else replace(feed, count=feed.per_partition * partitions)
+            for feed in self.feed
+        ]
 
     def expectation(self) -> "TransformExpectation":
         """Return the expectation of its inputs."""

@@ -1,0 +1,62 @@
+"""The cases of an exploration: what is tried in a run, and what came of it.
+
+A case is a small program of transactions with one rule of the protocol proxy. Case n has the input partition n, and so
+its own transactional id.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from harness.processes.encoding import ProcessMessage, encode
+from harness.protocol.rules import ProtocolRule
+
+FILE = "cases.json"
+"""The file in a run folder with the outcomes of its cases."""
+
+
+class Case(ProcessMessage, frozen=True):
+    """One case."""
+
+    number: int  # the input partition
+    name: str  # "CC hold EndTxn#1 > Produce#4"
+    program: str  # see `workloads.loop.programs`
+    stop: str | None = None  # the step just before which the rule comes into force; None: there is no rule
+    rule: ProtocolRule | None = None
+
+
+class CaseOutcome(ProcessMessage, frozen=True):
+    """What came of a case. Times are on the monotonic clock, in nanoseconds."""
+
+    case: Case
+    began_ns: int
+    ended_ns: int
+    steps: tuple[tuple[int, str], ...] = ()  # the steps of the program that were reached, each with its time
+    errors: tuple[str, ...] = ()  # the errors after which its client needed a new producer
+    acted: bool = False  # the rule acted on a message, and its effect is proved
+    proof: str = ""  # what the rule did, or why its effect is not proved
+    stuck: str = ""  # why the case did not end; empty: it ended
+
+
+class _Outcomes(ProcessMessage, frozen=True):
+    cases: tuple[CaseOutcome, ...]
+
+
+def encode_cases(cases: list[Case]) -> str:
+    """Return cases as a parameter of a fault."""
+    return msgspec.json.encode(cases).decode()
+
+
+def decode_cases(text: str) -> list[Case]:
+    """The inverse of `encode_cases`."""
+    return msgspec.json.decode(text, type=list[Case])
+
+
+def write_outcomes(folder: Path, outcomes: list[CaseOutcome]) -> None:
+    """Write the outcomes of a run."""
+    (folder / FILE).write_bytes(encode(_Outcomes(tuple(outcomes))))
+
+
+def read_outcomes(folder: Path) -> tuple[CaseOutcome, ...]:
+    """Read the outcomes of a run."""
+    return msgspec.json.decode((folder / FILE).read_bytes(), type=_Outcomes).cases
