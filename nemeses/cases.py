@@ -17,6 +17,7 @@ from harness.common.errors import FaultFailed, WaitTimeout
 from harness.network import ApplyRule
 from harness.processes.control_line import CaseEnd, CaseOrder, Command
 from harness.protocol.cases import Case, CaseOutcome, decode_cases, write_outcomes
+from harness.results.wording import plural
 from harness.runner.nemesis import (
     DrawnFault,
     FaultContext,
@@ -79,6 +80,8 @@ class CaseLoop:
             stuck = str(error)
             process.child.kill()
         end = process.status.case or CaseEnd(case.number, ())
+        if end.left:
+            stuck = f"{plural(end.left, 'input')} could not be processed"
         return CaseOutcome(case, began_ns, time.monotonic_ns(), end.steps, end.errors, acted, proof, stuck)
 
     def _under_rule(self, process: RunProcess, case: Case) -> tuple[bool, str]:

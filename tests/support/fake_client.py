@@ -60,6 +60,7 @@ class FakeClient:
     logs: dict[tuple[str, int], list[FakeRecord]] = field(default_factory=dict)  # by partition
     fails: dict[str, ErrorMeaning] = field(default_factory=dict)
     never_acknowledges: bool = False
+    committed: dict[tuple[str, int], int] = field(default_factory=dict)  # the offsets of the group
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     records: list[tuple[Headers, int | None]] = field(
         default_factory=list
@@ -156,7 +157,10 @@ class FakeConsumer:
         self, topic_partitions: Sequence[tuple[str, int]], timeout_s: float
     ) -> list[PartitionOffset]:
         self.client.do("committed")
-        return [PartitionOffset(*topic_partition, 0) for topic_partition in topic_partitions]
+        return [
+            PartitionOffset(*topic_partition, self.client.committed.get(topic_partition, 0))
+            for topic_partition in topic_partitions
+        ]
 
     def seek(self, position: PartitionOffset) -> None:
         self.client.do("seek", position)
@@ -201,6 +205,7 @@ class FakeProducer:
     client: FakeClient
     transactional_id: str
     sent: int = 0
+    offsets: dict[tuple[str, int], int] = field(default_factory=dict)  # of the open transaction
 
     def init(self, timeout_s: float) -> None:
         self.client.do("init", self.transactional_id)
@@ -240,9 +245,11 @@ class FakeProducer:
         self.client.do(
             "send-offsets", self.transactional_id, [(p.topic, p.partition, p.offset) for p in positions]
         )
+        self.offsets = {(p.topic, p.partition): p.offset or 0 for p in positions}
 
     def commit(self, timeout_s: float) -> None:
         self.client.do("commit", self.transactional_id)
+        self.client.committed |= self.offsets
 
     def abort(self, timeout_s: float) -> None:
         self.client.do("abort", self.transactional_id)

@@ -115,7 +115,8 @@ class Program:
         while self._position < INPUTS and self._may_go_on:
             self._transact(1, "commit")
         self._producer.close()
-        return CaseEnd(self._order.number, tuple(self._steps), tuple(self._producer.lost_by))
+        left = INPUTS - self._position
+        return CaseEnd(self._order.number, tuple(self._steps), tuple(self._producer.lost_by), left)
 
     @property
     def _position(self) -> int:

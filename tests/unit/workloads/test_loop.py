@@ -196,7 +196,7 @@ def test_an_aborted_transaction_does_not_change_the_sums(tmp_path: Path) -> None
     assert len(client.arguments_of("read")) == 1
 
 
-@pytest.mark.parametrize("delivery", list(Delivery))
+@pytest.mark.parametrize("delivery", [delivery for delivery in Delivery if steps(delivery, CORRECT)])
 def test_a_zombie_step_comes_before_the_commit(delivery: Delivery) -> None:
     all_steps = steps(delivery, CORRECT)
     zombies = zombie_steps(delivery, CORRECT)
