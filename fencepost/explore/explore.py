@@ -1,10 +1,12 @@
 """An exploration from the first recording to its outcome. It goes on where it was interrupted."""
 
+import math
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -54,6 +56,7 @@ class Explorer:
     interrupt: Interrupt
     command: str
     limit_s: float | None = None
+    _began_s: float = field(init=False, default=0.0)
 
     def run(self, only: str | None = None) -> None:
         """Try all cases that were not tried, and then those alone that were not right.
@@ -61,22 +64,52 @@ class Explorer:
         Args:
             only: The name of the only case to try.
         """
-        began_s = monotonic()
+        self._began_s = monotonic()
         if not self.record.sent:
             self._record_programs()
-        self.record.all_cases = len(self.space())
-        space = [case for case in self.space() if only in (None, case.name)]
-        while (left := [case for case in space if case.name not in self.record.cases]) and self._has_time(
-            began_s
-        ):
-            tried = len(space) - len(left)
-            self.progress.say(f"{tried:,} of {plural(len(space), 'case')} tried")
-            self._try_batch(left[:MOST_CASES])
-        while (alone := [case for case in space if self._is_due_alone(case)]) and self._has_time(began_s):
-            self.progress.say(f"{plural(len(alone), 'case')} were not right: each is tried alone")
-            self._try_alone(alone)
-        self.record.finished = not left
+        space = self.space()
+        self.record.all_cases = len(space)
+        if only is not None:
+            check_name("case", only, [case.name for case in space])
+            space = [case for case in space if case.name == only]
+        left = [case for case in space if case.name not in self.record.cases]
+        # A batch is judged while the next one is carried out.
+        with ThreadPoolExecutor(1, thread_name_prefix="judge") as pool:
+            judged: Future[None] | None = None
+            for first in range(0, len(left), MOST_CASES):
+                if not self._has_time():
+                    break
+                self._say_progress(len(space) - len(left), first, len(left))
+                folder = self._run(left[first : first + MOST_CASES], self.options.workers)
+                if judged is not None:
+                    judged.result()
+                judged = pool.submit(self._judge, folder, self._add_tried)
+            if judged is not None:
+                judged.result()
+        while (alone := [case for case in space if self._is_due_alone(case)]) and self._has_time():
+            self.progress.say(
+                f"{plural(len(alone), 'case')} of {len(space):,} were not right: each is tried alone"
+            )
+            due = [
+                case for case in alone for _ in range(TIMES_ALONE - len(self.record.cases[case.name].alone))
+            ]
+            self._judge(self._run(due[:MOST_CASES], 1), self._add_alone)
+        self.record.finished = self.record.all_cases == len(self.record.cases) and not alone
         self.record.save(self.folder)
+
+    def _say_progress(self, before: int, done: int, left: int) -> None:
+        """Say how many cases were tried, before this command and in it, and how long the others will take."""
+        text = f"{before + done:,} of {plural(before + left, 'case')} tried"
+        if done:
+            minutes = (monotonic() - self._began_s) / done * (left - done) / 60
+            text += f", about {math.ceil(minutes)} min left"
+        self.progress.say(text)
+
+    def _add_tried(self, name: str, tried: TriedCase) -> None:
+        self.record.cases[name] = tried
+
+    def _add_alone(self, name: str, tried: TriedCase) -> None:
+        self.record.cases[name].alone.append(tried)
 
     def space(self) -> list[Case]:
         """Return all cases."""
@@ -92,8 +125,8 @@ class Explorer:
             )
         ]
 
-    def _has_time(self, began_s: float) -> bool:
-        return not self.interrupt.requested and (self.limit_s is None or monotonic() - began_s < self.limit_s)
+    def _has_time(self) -> bool:
+        return self.limit_s is None or monotonic() - self._began_s < self.limit_s
 
     def _record_programs(self) -> None:
         """Carry out each program without rules, and note its requests. Raises `PipelineFailed`."""
@@ -118,34 +151,22 @@ class Explorer:
                 )
         self.record.save(self.folder)
 
-    def _try_batch(self, cases: Sequence[Case]) -> None:
-        for name, tried in self._judged(cases, self.options.workers):
-            self.record.cases[name] = tried
-        self.record.save(self.folder)
-
     def _is_due_alone(self, case: Case) -> bool:
         tried = self.record.cases.get(case.name)
         if tried is None or tried.verdict in (CaseVerdict.RIGHT, CaseVerdict.FENCED):
             return False
         return len(tried.alone) < TIMES_ALONE
 
-    def _try_alone(self, cases: Sequence[Case]) -> None:
-        """Try each case alone, as often as it is due."""
-        due = [case for case in cases for _ in range(TIMES_ALONE - len(self.record.cases[case.name].alone))][
-            :MOST_CASES
-        ]
-        for name, tried in self._judged(due, 1):
-            self.record.cases[name].alone.append(tried)
-        self.record.save(self.folder)
-
-    def _judged(self, cases: Sequence[Case], at_once: int) -> Iterator[tuple[str, TriedCase]]:
-        folder = self._run(cases, at_once)
-        verdict = check_stored_run(
-            self.spark(), open_evidence(str(folder), folder), lambda name: None, MOST_FINDINGS
-        )
+    def _judge(self, folder: Path, add: Callable[[str, TriedCase], None]) -> None:
+        """Check the run of a batch, add what came of its cases, and save it."""
+        evidence = open_evidence(str(folder), folder)
+        verdict = check_stored_run(self.spark(), evidence, lambda name: None, MOST_FINDINGS)
         verdict.save(folder / "verdict.json")
-        self.record.unknown_because += [f"{folder.name}: {reason.text}" for reason in verdict.unknown_because]
-        return judge(read_outcomes(folder), verdict, str(folder.relative_to(self.folder)))
+        batch = str(folder.relative_to(self.folder))
+        self.record.unknown_because += [f"{batch}: {reason.text}" for reason in verdict.unknown_because]
+        for name, tried in judge(read_outcomes(folder), verdict, batch):
+            add(name, tried)
+        self.record.save(self.folder)
 
     def _run(self, cases: Sequence[Case], at_once: int) -> Path:
         """Carry out cases in a run, `at_once` of them at the same time. Returns its folder."""
@@ -191,8 +212,6 @@ def explore(
         explorer = Explorer(
             options, folder, record, starting.session, progress, interrupt, "fencepost explore", limit_s
         )
-        if only is not None and record.sent:
-            check_name("case", only, [case.name for case in explorer.space()])
         explorer.run(only)
     return record, folder
 
