@@ -23,7 +23,9 @@ def workloads() -> "Mapping[str, Workload]":
 def pipeline_of(options: "Options") -> "Workload | CustomPipeline":
     """The workload or custom pipeline that the options name. Raises `UsageError`."""
     if options.pipeline is None:
-        return workloads()[options.workload]
+        from workloads.registry import ALL
+
+        return ALL[options.workload]
     from workloads.custom.pipeline import CustomPipeline
 
     return CustomPipeline.load(options.pipeline)
@@ -34,6 +36,13 @@ def nemeses() -> "Mapping[str, Nemesis]":
     from nemeses.registry import NEMESES
 
     return NEMESES
+
+
+def planned_nemeses() -> "Mapping[str, Nemesis]":
+    """The faults that a schedule can have, by name: also those that a user cannot name."""
+    from nemeses.registry import HIDDEN, NEMESES
+
+    return {**NEMESES, **HIDDEN}
 
 
 def defects() -> "Mapping[str, Defect]":

@@ -94,7 +94,9 @@ _ALL: tuple[Nemesis, ...] = (
     *protocol_faults.NEMESES,
     stale_coordinator.NEMESIS,
     rule.NEMESIS,
-    cases.NEMESIS,
 )
 
 NEMESES: dict[str, Nemesis] = {nemesis.name: nemesis for nemesis in _ALL}
+
+HIDDEN: dict[str, Nemesis] = {cases.NEMESIS.name: cases.NEMESIS}
+"""The faults that only commands plan, and that a user cannot name."""

@@ -31,7 +31,8 @@ _FILES = (
     IDEMPOTENT,
     AT_LEAST_ONCE,
     AT_MOST_ONCE,
-    EXPLORE,
 )
 
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _FILES}
+ALL: dict[str, Workload] = {**WORKLOADS, EXPLORE.name: EXPLORE}
+"""Also the workload that only `fencepost explore` runs."""

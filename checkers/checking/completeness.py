@@ -443,6 +443,7 @@ def _offsets_within(facts: EvidenceCounts, promises: Promises, missing: MissingE
             f"{plural(outside, 'transaction')} claimed inputs for a group that committed no offset within a "
             "transaction: it is not known whether outputs and offsets were committed together "
             "(if offset-output-mismatch was found, this follows from it)",
+            remedy=NO_OFFSETS_WITHIN.remedy,
         )
 
 

@@ -231,7 +231,8 @@ def _why_commits_not_checked(facts: EvidenceCounts, run: StoredRun) -> Reason | 
         )
     else:
         words = "the log of offset commits is compacted or not stored: an absent offset commit proves nothing"
-    return Reason(ReasonCode.OFFSET_COMMITS_NOT_NAMED, words, BY_COMMITS)
+    remedy = ReasonCode.NO_OFFSETS_WITHIN.remedy if facts.numbers["offsets_whole"] else ""
+    return Reason(ReasonCode.OFFSET_COMMITS_NOT_NAMED, words, BY_COMMITS, remedy)
 
 
 def _why_no_clock(run: StoredRun) -> str:

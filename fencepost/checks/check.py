@@ -26,7 +26,7 @@ from harness.common.errors import (
 )
 from harness.common.progress import Progress
 from harness.history_files.url import Url
-from harness.record.run_tables import is_running
+from harness.record.run_tables import require_ended
 from harness.results.verdict import Validity, Verdict
 
 CHUNK_BYTES = 48 * 1024 * 1024
@@ -250,8 +250,7 @@ class _Check:
 
 def _open(history: str, folder: Path) -> Evidence | FencepostError:
     def open_ended() -> Evidence:
-        if is_running(folder):
-            raise UnreadableInput(f"{folder}: this run has not ended: check it after its end")
+        require_ended(folder)
         return open_evidence(history, folder)
 
     return value_or_error(open_ended, UnreadableInput, lambda error: f"{folder} cannot be read ({error})")

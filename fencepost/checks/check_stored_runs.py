@@ -158,8 +158,8 @@ def _check_runs_in_one_job(
     from checkers.checking.stored_runs import check_each_run
 
     stored = [_stored_run(evidence, allow) for evidence in runs]
-    results = check_each_run(spark, stored, examples=examples, phase=phase)
-    results = _with_histories(spark, runs, stored, results, phase)
+    own = check_each_run(spark, stored, examples=examples, phase=phase)
+    results = _with_histories(spark, runs, stored, own, phase)
     return {evidence.run: _verdict_or_error(evidence, results[evidence.run]) for evidence in runs}
 
 

@@ -22,7 +22,7 @@ from harness.record.columns import null
 from harness.record.parquet_reader import iterate_parquet, read_parquet
 from harness.record.partition_numbers import PartitionIds
 from harness.record.protocol_journal import JOURNAL, read_journal
-from harness.record.run_tables import PLAN
+from harness.record.run_tables import PLAN, require_ended
 from harness.record.schema import HISTORY, LOG, find_mismatch
 from harness.record.table_reader import RunTables
 from harness.results.lag import Lag
@@ -60,6 +60,7 @@ def require_tables(folder: Path) -> None:
     """Raise `UnreadableInput` if a run has no tables."""
     if not (folder / "history" / "ops.parquet").is_file():
         require_evidence(folder)
+        require_ended(folder)
         raise UnreadableInput(
             f"{folder} has no tables yet: run `fencepost check {folder}` first, which makes them"
         )

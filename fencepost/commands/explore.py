@@ -56,15 +56,15 @@ def command(
       fencepost explore --client java --transaction-version 2
       fencepost explore --case "CC hold EndTxn#1 > Produce#4"
     """
-    from fencepost.explore.space import PARTS, Kind
+    from fencepost.explore.space import PARTS, CaseKind
 
     names = list(dict.fromkeys(name.strip() for name in programs.split(",")))
     for name in names:
         if not name or set(name) - set(PARTS):
             raise UsageError(f"a program has the parts {', '.join(PARTS)}, as in {PROGRAMS}, not {name!r}")
-    chosen = list(Kind) if kinds is None else [each.strip() for each in kinds.split(",")]
+    chosen = list(CaseKind) if kinds is None else [each.strip() for each in kinds.split(",")]
     for each in chosen:
-        check_name("kind", each, list(Kind))
+        check_name("kind", each, list(CaseKind))
     limit_s = None if limit is None else Duration().parse("limit", limit)
     only, again, as_json = (flags.pop(name) for name in ("only", "again", "as_json"))
     transaction_version = flags.pop("transaction_version")
@@ -76,7 +76,7 @@ def command(
 
     with closing(progress_for(sys.stderr)) as progress:
         record, folder = explore(
-            options, names, list(map(Kind, chosen)), progress,
+            options, names, list(map(CaseKind, chosen)), progress,
             all_errors=errors == "all", limit_s=limit_s, only=only, again=again,
         )  # fmt: skip
     stream = sys.stderr if as_json else sys.stdout

@@ -27,10 +27,11 @@ def options_from(flags: Mapping[str, Any], sets: Sequence[str], config: str | No
         raise UsageError(f"{key} is set twice, by --{key} and by --set: remove one of them")
     for values in [*from_sets, *from_flags]:
         options = options.updated(values)
+    given = {key for values in [*from_sets, *from_flags] for key in values}
+    if "workload" in given and options.pipeline is not None:
+        raise UsageError("workload and pipeline are both given, and a run has one of them: leave one out")
     from_file = () if plan.run else _changed(options)  # the user did not write the options of a stored run
-    check_brokers_option(
-        options.cluster, {*from_file, *(key for values in [*from_sets, *from_flags] for key in values)}
-    )
+    check_brokers_option(options.cluster, {*from_file, *given})
     return options
 
 

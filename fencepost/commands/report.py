@@ -4,6 +4,7 @@ import click
 
 from fencepost.checks.run_folders import find_run
 from harness.common.errors import ExitStatus, UnreadableInput
+from harness.record.run_tables import require_verdict
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import Validity, Verdict
 
@@ -20,8 +21,7 @@ def command(store: str) -> ExitStatus:
       fencepost report store/latest
     """
     folder = find_run(store)
-    if not (folder / "verdict.json").exists():
-        raise UnreadableInput(f"{folder} has no verdict yet: run `fencepost check {folder}` first")
+    require_verdict(folder)
     verdict = Verdict.load(folder / "verdict.json")
 
     from fencepost.checks.check_stored_runs import open_evidence

@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 
 from fencepost.checks.run_folders import find_run
-from harness.common.errors import ExitStatus, UnreadableInput
+from harness.common.errors import ExitStatus
+from harness.record.run_tables import require_verdict
 from harness.results.verdict import Verdict
 
 FOLDER = "reproducer"
@@ -36,8 +37,7 @@ def command(store: str, out: str | None, with_values: bool, force: bool) -> Exit
       fencepost reproducer store/latest --out ticket --with-values
     """
     folder = find_run(store)
-    if not (folder / "verdict.json").exists():
-        raise UnreadableInput(f"{folder} has no verdict yet: run `fencepost check {folder}` first")
+    require_verdict(folder)
     verdict = Verdict.load(folder / "verdict.json")
 
     from checkers.registry import checker_of

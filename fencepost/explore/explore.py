@@ -18,7 +18,7 @@ from fencepost.checks.spark import start_early
 from fencepost.explore.batch import numbered, options_of_batch, run_batch
 from fencepost.explore.judge import judge
 from fencepost.explore.record import TIMES_ALONE, CaseVerdict, Exploration, TriedCase, load
-from fencepost.explore.space import Kind, Request, cases_of, requests_of
+from fencepost.explore.space import CaseKind, Request, cases_of, requests_of
 from harness.common.errors import PipelineFailed
 from harness.common.names import check_name
 from harness.common.progress import Progress
@@ -120,7 +120,7 @@ class Explorer:
             for case in cases_of(
                 program,
                 [Request(*request) for request in sent],
-                [Kind(kind) for kind in record.kinds],
+                [CaseKind(kind) for kind in record.kinds],
                 all_errors=record.all_errors,
             )
         ]
@@ -182,7 +182,7 @@ class Explorer:
 def explore(
     options: Options,
     programs: Sequence[str],
-    kinds: Sequence[Kind],
+    kinds: Sequence[CaseKind],
     progress: Progress,
     *,
     all_errors: bool = False,

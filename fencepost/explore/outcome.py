@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.explore.record import CaseVerdict, Exploration, TriedCase
-from fencepost.explore.space import Kind
+from fencepost.explore.space import CaseKind
 from harness.results.wording import join_words, plural
 
 SIGNS = {
@@ -104,7 +104,7 @@ def _matrix(program: str, cases: Mapping[str, TriedCase]) -> Iterator[str]:
         _, kind, request = parts_of(name)
         cells[request, kind][SIGNS[case.settled]] += 1
     requests = list(dict.fromkeys(request for request, _ in cells))
-    kinds = [kind for kind in Kind if any(kind == column for _, column in cells)]
+    kinds = [kind for kind in CaseKind if any(kind == column for _, column in cells)]
     rows = [[program, *kinds]]
     rows += [
         [

@@ -102,7 +102,7 @@ class Exploration(Struct):
         """Write `explore.json`. If this is interrupted, the old file stays."""
         folder.mkdir(parents=True, exist_ok=True)
         new = folder / f"{FILE}.new"
-        new.write_text(json_text(encode(self)))
+        new.write_text(json_text(encode(self)), encoding="utf-8")
         new.replace(folder / FILE)
 
 

@@ -37,7 +37,7 @@ ERRORS = {
 """By class, the errors that stand for it: of an API, the first that it can answer."""
 
 
-class Kind(StrEnum):
+class CaseKind(StrEnum):
     """What happens to a request."""
 
     HOLD = "hold"  # it is kept, its client is disconnected, and it is delivered late
@@ -80,7 +80,7 @@ def requests_of(outcome: CaseOutcome, journal: Iterable[RequestRecord]) -> list[
 def cases_of(
     program: str,
     requests: Sequence[Request],
-    kinds: Iterable[Kind] = tuple(Kind),
+    kinds: Iterable[CaseKind] = tuple(CaseKind),
     *,
     all_errors: bool = False,
 ) -> Iterator[Case]:
@@ -97,29 +97,29 @@ def cases_of(
 
 
 def _rules(
-    kind: Kind, requests: Sequence[Request], index: int, all_errors: bool
+    kind: CaseKind, requests: Sequence[Request], index: int, all_errors: bool
 ) -> Iterator[tuple[str, ProtocolRule]]:
     """Yield the rules of a kind about one request, each with the end of the name of its case."""
     api = requests[index].api
     match kind:
-        case Kind.HOLD:
+        case CaseKind.HOLD:
             # Its client sends it again before it goes on.
             for until, after in _releases(requests, index, (Selector(api),)):
                 yield until, _rule(api, Action.HOLD, release=Release(after))
-        case Kind.DUPLICATE:
+        case CaseKind.DUPLICATE:
             yield " > now", _rule(api, Action.DUPLICATE, release=Release(after_s=0.0))
             for until, after in _releases(requests, index, ()):
                 yield until, _rule(api, Action.DUPLICATE, release=Release(after))
-        case Kind.REQUEST_LOST:
+        case CaseKind.REQUEST_LOST:
             yield "", _rule(api, Action.DROP)
-        case Kind.RESPONSE_LOST:
+        case CaseKind.RESPONSE_LOST:
             yield "", _rule(api, Action.DROP, message="response")
-        case Kind.RESPONSE_LATE:
+        case CaseKind.RESPONSE_LATE:
             yield "", _rule(api, Action.DELAY, message="response", release=Release(after_s=LATE_S))
-        case Kind.DISCONNECT:
+        case CaseKind.DISCONNECT:
             yield "", _rule(api, Action.CLOSE, when=When.AFTER)
-        case Kind.ERROR_INSTEAD | Kind.ERROR_AFTER:
-            when = When.INSTEAD if kind is Kind.ERROR_INSTEAD else When.AFTER
+        case CaseKind.ERROR_INSTEAD | CaseKind.ERROR_AFTER:
+            when = When.INSTEAD if kind is CaseKind.ERROR_INSTEAD else When.AFTER
             for error in errors_of(api, all_errors):
                 yield f" = {error}", _rule(api, Action.ERROR, error=error, when=when)
 

@@ -235,7 +235,7 @@ def plan_run(
     if isinstance(workload, CustomPipeline):
         spec = pipeline_spec(options, workload.with_instances(joining_instances(workers, schedule)), tag)
     spec = spec.with_workers(joining_workers(schedule.churn), shared=policy_of(options.defect).shared_id)
-    nemeses = registry.nemeses()
+    nemeses = registry.planned_nemeses()
     kept_endpoints = sum(nemeses[planned.fault].keeps_endpoint for planned in schedule.planned_faults)
     endpoints = (
         sum(map(len, workers.values())) + kept_endpoints + extra_endpoints(schedule.churn) + SPARE_ENDPOINTS

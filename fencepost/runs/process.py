@@ -54,7 +54,7 @@ from workloads.loop.worker import Worker, WorkerSettings
 from workloads.model.padding import largest_bytes, padded
 from workloads.model.policy import Delivery
 from workloads.model.workload import Workload
-from workloads.registry import WORKLOADS
+from workloads.registry import ALL
 
 if TYPE_CHECKING:
     from harness.databases.reader import DatabaseReader
@@ -164,7 +164,7 @@ def build_task(
     process: ProcessSpec, run: RunSpec, pipeline: WorkloadSpec, journal: Journal, control: Control
 ) -> "Worker | MixedWorker | ProgramWorker | Relay | Feeder | TableFeeder | Observer | FinalReader | DatabaseReader":
     """Build the object that does the task of a process, for a workload."""
-    workload = padded(WORKLOADS[pipeline.name].tagged(pipeline.tag), run.record_bytes)
+    workload = padded(ALL[pipeline.name].tagged(pipeline.tag), run.record_bytes)
     match process.task:
         case WorkerSpec() as task:
             return worker_of(process, task, run, pipeline, workload, journal, control)

@@ -83,7 +83,7 @@ def decoded_links(
     """How the names of the links begin that must pass through the protocol proxy for these faults."""
     if ApplyRule not in abilities_of(options):
         return ()
-    nemeses = registry.nemeses()
+    nemeses = registry.planned_nemeses()
     kinds = {links_of(fault, nemeses) for fault in faults} - {""}
     if any(_discovers(fault, nemeses[fault.fault], pipeline) for fault in faults):
         kinds.add("client")
@@ -101,7 +101,7 @@ def _discovers(fault: PlannedFault, nemesis: Nemesis, pipeline: PipelineSpec) ->
 
 def require_known_messages(faults: Collection[PlannedFault], kafka: "KafkaDistribution") -> None:
     """Raise `UsageError` if a rule names what the messages of the cluster's version of Kafka do not have."""
-    nemeses = registry.nemeses()
+    nemeses = registry.planned_nemeses()
     for fault in faults:
         if fault.fault == "rule":
             require_possible(rule_of(fault.parameters).rule, Schemas.of_jar(kafka.clients_jar))
@@ -114,7 +114,7 @@ def require_sent(options: Options, pipeline: PipelineSpec, faults: Collection[Pl
 
     Nothing is known about the clients of a user's own program, so nothing is refused for them.
     """
-    nemeses = registry.nemeses()
+    nemeses = registry.planned_nemeses()
     for fault in faults:
         links = links_of(fault, nemeses)
         if links == "client" and not pipeline.journaled:
@@ -132,7 +132,7 @@ def require_time_to_give_up(pipeline: PipelineSpec, faults: Collection[PlannedFa
     The fault delivers the records when their transaction has ended without them. A client that gets no response, also
     to its retries, ends it only after the transaction time-out.
     """
-    nemeses = registry.nemeses()
+    nemeses = registry.planned_nemeses()
     time_outs_s = [stage.txn_timeout_ms / 1000 for stage in pipeline.stages if stage.txn_timeout_ms]
     for fault in faults:
         make_rule = nemeses[fault.fault].rule

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.common.errors import EnvironmentFailure
+from harness.common.errors import EnvironmentFailure, UnreadableInput
 
 LATEST = "latest"
 PLAN = "run.toml"
@@ -67,6 +67,19 @@ def is_running(folder: Path) -> bool:
     except OSError:
         return False
     return False
+
+
+def require_ended(folder: Path) -> None:
+    """Raise `UnreadableInput` if a run is still running."""
+    if is_running(folder):
+        raise UnreadableInput(f"{folder} is a run that has not ended: wait for its end, or name another run")
+
+
+def require_verdict(folder: Path) -> None:
+    """Raise `UnreadableInput` if a run has no verdict."""
+    if not (folder / "verdict.json").exists():
+        require_ended(folder)
+        raise UnreadableInput(f"{folder} has no verdict yet: run `fencepost check {folder}` first")
 
 
 def update_latest_link(store: Path, folder: Path) -> None:

@@ -160,7 +160,12 @@ class Names:
     """A list of names, or one text with commas between the names."""
 
     def parse(self, key: str, text: str) -> tuple[str, ...]:
-        return self.accept(key, [name.strip() for name in text.split(",")])
+        names = [name.strip() for name in text.split(",")]
+        if not all(names):
+            raise refuse(key, "a list of names with commas between them", text)
+        if spaced := next((name for name in names if " " in name), None):
+            raise UsageError(f'{key} has "{on_one_line(spaced)}": write commas between names')
+        return self.accept(key, names)
 
     def accept(self, key: str, value: object) -> tuple[str, ...]:
         must_be = 'a list of names, or "none"'

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.common.documents import read_toml
 from harness.common.errors import UnreadableInput
-from harness.record.run_tables import PLAN
+from harness.record.run_tables import PLAN, require_verdict
 from harness.results.run_metadata import RunMetadata
 from harness.results.suite import Cell, Suite
 from harness.results.verdict import FaultReport, Verdict
@@ -57,8 +57,7 @@ class ComparedSide:
 
 def read_run(path: str, folder: Path) -> ComparedSide:
     """Read a run that the user named. Raises `UnreadableInput` if it has no verdict, or if run.toml is damaged."""
-    if not (folder / "verdict.json").exists():
-        raise UnreadableInput(f"{folder} has no verdict yet: run `fencepost check {folder}` first")
+    require_verdict(folder)
     verdict = Verdict.load(folder / "verdict.json")
     settings = _read_settings(folder / PLAN)
     run = ComparedRun(

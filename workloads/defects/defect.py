@@ -67,7 +67,6 @@ class Defect:
             requirement = f"a workload that writes the output {self.output_name}"
         else:
             requirement = f"a workload that delivers by {join_words(sorted(self.deliveries))}"
-        suitable = " or ".join(
-            f"--workload {candidate.name}" for candidate in workloads if self.fits(candidate)
-        )
-        raise UsageError(f"the defect {self.name} needs {requirement}: choose {suitable}")
+        *others, last = (candidate.name for candidate in workloads if self.fits(candidate))
+        suitable = f"{', '.join(others)} or {last}" if others else last
+        raise UsageError(f"the defect {self.name} needs {requirement}: choose --workload {suitable}")

@@ -68,7 +68,7 @@ class ProgramWorker:
         """Carry out programs until the run stops the worker or replaces it."""
         self.control.report(Report(ready=True))
         while (order := self.control.next_case()) is not None:
-            end = Program(self, order).carry_out()
+            end = CaseProgram(self, order).carry_out()
             self.control.report(Report(counts=self.counts, case=end))
         self.reader.close()
         self.group.close()
@@ -78,7 +78,7 @@ class ProgramWorker:
         self.reader.change_process(self.reader.process + PROCESS_STRIDE)
 
 
-class Program:
+class CaseProgram:
     """One case: a program on the inputs of one partition."""
 
     def __init__(self, worker: ProgramWorker, order: CaseOrder) -> None:

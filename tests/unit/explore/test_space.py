@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from fencepost.explore.space import Kind, Request, cases_of, requests_of
+from fencepost.explore.space import CaseKind, Request, cases_of, requests_of
 from harness.protocol.cases import Case, CaseOutcome
 from harness.protocol.rules import Action, Selector
 from harness.record.protocol_journal import RequestRecord
@@ -81,7 +81,7 @@ def test_the_last_place_is_after_the_last_response() -> None:
 
 @pytest.mark.parametrize(("all_errors", "least"), [(False, 5), (True, 11)])
 def test_each_request_gets_one_error_of_each_class_or_all_errors(all_errors: bool, least: int) -> None:
-    cases = list(cases_of("CC", two_transactions(), [Kind.ERROR_AFTER], all_errors=all_errors))
+    cases = list(cases_of("CC", two_transactions(), [CaseKind.ERROR_AFTER], all_errors=all_errors))
     by_request = Counter(case.name.split(" = ")[0] for case in cases)
     assert min(by_request.values()) >= least and len(by_request) == 15
 

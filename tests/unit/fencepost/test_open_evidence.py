@@ -385,7 +385,7 @@ def test_a_run_that_has_not_ended_is_not_checked(store: Path, tmp_path: Path) ->
     assert isinstance(opened(), Evidence)
     with lock_run(store):
         result = opened()
-        assert isinstance(result, UnreadableInput) and "this run has not ended" in str(result)
+        assert isinstance(result, UnreadableInput) and "is a run that has not ended" in str(result)
     assert isinstance(opened(), Evidence)
     assert not is_running(tmp_path / "nowhere")
 
