@@ -60,10 +60,17 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
 
 
 def _recoveries(faults: Sequence[FaultReport]) -> Iterator[str]:
-    """Yield for each fault a line such as `kill-broker: commits again after 1.2 s, longest gap 3.4 s, ...`."""
-    recoveries = [(fault.fault, words) for fault in faults if (words := describe_recovery(fault.liveness))]
-    for name, words in recoveries[:MOST_FAULTS]:
-        yield f"  {printable(name, 60)}: {words}"
+    """Yield a line for each fault: `fault 2, kill-broker: commits again after 1.2 s, longest gap 3.4 s, ...`.
+
+    The number is that of `fencepost trace --fault`.
+    """
+    recoveries = [
+        (number, fault.fault, words)
+        for number, fault in enumerate(faults, 1)
+        if (words := describe_recovery(fault.liveness))
+    ]
+    for number, name, words in recoveries[:MOST_FAULTS]:
+        yield f"  fault {number}, {printable(name, 60)}: {words}"
     if len(recoveries) > MOST_FAULTS:
         yield f"  {plural(len(recoveries) - MOST_FAULTS, 'more fault')} in the report"
 

@@ -75,8 +75,8 @@ def test_a_gap_beyond_the_bound_names_the_bound() -> None:
 def test_the_console_has_a_line_for_each_fault_that_stored_its_liveness() -> None:
     lines = last_lines(measured(MEASURED, None, NOT_KNOWN), Path("s"), "c")
     assert [line for line in lines if "kill-broker: " in line] == [
-        f"  kill-broker: {WORDS}",
-        "  kill-broker: not known: a fault changed a clock",
+        f"  fault 1, kill-broker: {WORDS}",
+        "  fault 3, kill-broker: not known: a fault changed a clock",
     ]
     assert not any(
         "recover" in line or "commits again" in line for line in last_lines(measured(None), Path("s"), "c")
