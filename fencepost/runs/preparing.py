@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from fencepost import registry
 from harness.cluster import PRELOADED, Ability
 from harness.cluster.kinds.registry import CLUSTERS
 from harness.common.errors import EnvironmentFailure
@@ -119,9 +120,8 @@ def archives_beside(prepared: "PreparedEnvironment", say: Callable[[str], None])
 def _preload_library(cache: Path, faults: Collection[str]) -> Path | None:
     """The preloaded library. None: no fault needs it. Raises `EnvironmentFailure`."""
     from harness.environment.preload import preload_library
-    from nemeses.registry import NEMESES
 
-    names = sorted(name for name in faults if NEMESES[name].needs & PRELOADED)
+    names = sorted(name for name in faults if registry.planned_nemeses()[name].needs & PRELOADED)
     if not names:
         return None
     try:
@@ -131,9 +131,7 @@ def _preload_library(cache: Path, faults: Collection[str]) -> Path | None:
 
 
 def _drops_packets(faults: Collection[str]) -> bool:
-    from nemeses.registry import NEMESES
-
-    return any(Ability.PACKETS in NEMESES[name].needs for name in faults)
+    return any(Ability.PACKETS in registry.planned_nemeses()[name].needs for name in faults)
 
 
 def image_choice(image: str, faults: Collection[str], say: Callable[[str], None]) -> str:

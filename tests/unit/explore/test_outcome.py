@@ -1,0 +1,136 @@
+"""The verdict of an exploration, its record on the disk, and its texts."""
+
+from pathlib import Path
+
+import pytest
+
+from fencepost.explore.judge import judge
+from fencepost.explore.outcome import lines, outcome_of
+from fencepost.explore.record import FILE, TIMES_ALONE, CaseVerdict, Exploration, TriedCase, load
+from harness.common.errors import UnreadableInput
+from harness.protocol.cases import Case, CaseOutcome
+from harness.results.example import Example
+from harness.results.verdict import AnomalyFindings, Validity, Verdict
+
+RIGHT, WRONG, FENCED = CaseVerdict.RIGHT, CaseVerdict.WRONG, CaseVerdict.FENCED
+STUCK, NOT_MET = CaseVerdict.STUCK, CaseVerdict.NOT_MET
+
+
+def tried(verdict: CaseVerdict, *alone: CaseVerdict) -> TriedCase:
+    anomalies = ["torn-transaction"] if verdict is WRONG else []
+    return TriedCase(verdict, "batches/001/x", 0, anomalies, alone=[tried(each) for each in alone])
+
+
+def exploration(*cases: TriedCase) -> Exploration:
+    names = [f"CC hold EndTxn#{n} > end" for n in range(1, len(cases) + 1)]
+    record = Exploration("librdkafka-1", "4.4.0", 2, ["CC"], ["hold"], False)
+    record.sent = {"CC": [("EndTxn", n, f"{n}.end") for n in range(1, len(cases) + 1)]}
+    record.cases = dict(zip(names, cases, strict=True))
+    record.all_cases = len(cases)
+    return record
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        (tried(RIGHT), Validity.VALID),
+        (tried(FENCED), Validity.VALID),
+        (tried(WRONG, WRONG, WRONG, WRONG), Validity.INVALID),
+        (tried(WRONG, WRONG, WRONG), Validity.VALID),  # it was interrupted
+        (tried(WRONG, WRONG, RIGHT, WRONG), Validity.VALID),
+        (tried(STUCK, STUCK, STUCK, STUCK), Validity.UNKNOWN),
+        (tried(STUCK, STUCK, RIGHT), Validity.VALID),
+        (tried(NOT_MET, NOT_MET, NOT_MET, NOT_MET), Validity.UNKNOWN),
+        (tried(NOT_MET, WRONG, WRONG, WRONG), Validity.INVALID),
+        (tried(NOT_MET), Validity.UNKNOWN),
+    ],
+)
+def test_the_verdict_depends_on_what_a_case_does_alone(case: TriedCase, expected: Validity) -> None:
+    assert exploration(tried(RIGHT), case).validity is expected
+
+
+def test_a_batch_without_evidence_makes_a_right_exploration_unknown_and_a_wrong_one_invalid() -> None:
+    for case, expected in (
+        (tried(RIGHT), Validity.UNKNOWN),
+        (tried(WRONG, *[WRONG] * TIMES_ALONE), Validity.INVALID),
+    ):
+        record = exploration(case)
+        record.unknown_because = ["batches/001/x: a table is missing"]
+        assert record.validity is expected
+
+
+def test_a_case_that_is_wrong_only_sometimes_is_unsteady() -> None:
+    assert tried(WRONG, WRONG, RIGHT, WRONG).unsteady
+    assert not tried(WRONG, WRONG, WRONG, WRONG).unsteady and not tried(STUCK, RIGHT).unsteady
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    record = exploration(tried(RIGHT), tried(WRONG, WRONG))
+    assert load(tmp_path / "none") is None
+    record.save(tmp_path)
+    assert load(tmp_path) == record
+
+
+def test_a_damaged_record_is_reported_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text('{"client": 1}', encoding="utf-8")
+    with pytest.raises(UnreadableInput, match=r"explore\.json cannot be read: .*--again"):
+        load(tmp_path)
+
+
+def test_the_json_counts_cases_and_joins_findings_of_one_request() -> None:
+    record = exploration(tried(RIGHT), tried(WRONG, WRONG, WRONG, WRONG), tried(STUCK))
+    body = outcome_of(record, Path("s"))
+    assert body["valid"] is False and body["folder"] == "s"
+    counts = {"right": 1, "wrong": 1, "fenced": 0, "stuck": 1, "not_met": 0}
+    assert body["cases"] == {"all": 3, "tried": 3, **counts, "unsteady": 0}
+    (finding,) = body["findings"]
+    assert finding["smallest"] == "CC hold EndTxn#2 > end" and finding["anomalies"] == ["torn-transaction"]
+
+
+def test_the_text_has_a_matrix_and_each_wrong_case() -> None:
+    text = list(lines(exploration(tried(RIGHT), tried(WRONG, WRONG, RIGHT)), Path("s")))
+    assert text[:3] == ["CC        hold", "EndTxn#1  1.", "EndTxn#2  1X"]
+    assert "    CC hold EndTxn#2 > end (alone 1 of 2)" in text
+    assert text[-2] == "reason   2 of 2 cases tried: 1 right, 1 wrong"
+
+
+def outcome(number: int, *, acted: bool = True, errors: tuple[str, ...] = (), stuck: str = "") -> CaseOutcome:
+    case = Case(number, f"case {number}", "CC")
+    return CaseOutcome(case, 0, 1, errors=errors, acted=acted, proof="held", stuck=stuck)
+
+
+def test_a_finding_is_of_the_case_of_its_partition_or_transactional_id() -> None:
+    by_record = Example.from_json({"records": [{"topic": "first", "partition": 2, "offset": 4}]})
+    by_id = Example.from_json({"operation": {"op": 3, "transactional_id": "tasks-1"}})
+    state_log = Example.from_json(
+        {
+            "operation": {"op": 4, "transactional_id": "tasks-3"},
+            "log": {"topic": "__transaction_state", "partition": 0},
+        }
+    )
+    verdict = Verdict(
+        history="h",
+        anomalies={
+            "torn-transaction": AnomalyFindings(2, examples=[by_record, by_id]),
+            "lost-commit": AnomalyFindings(1, examples=[state_log]),
+            "undue-fencing": AnomalyFindings(1, allowed=True, examples=[by_id]),
+        },
+    )
+    outcomes = [
+        outcome(0),
+        outcome(1),
+        outcome(2, stuck="it did not end"),
+        outcome(3, acted=False),
+        outcome(4, acted=False),
+    ]
+    outcomes += [outcome(5, errors=("fenced",)), outcome(6, stuck="it did not end")]
+    found = [(case.verdict, case.anomalies) for _, case in judge(outcomes, verdict, "b")]
+    assert found == [
+        (RIGHT, []),
+        (WRONG, ["torn-transaction"]),
+        (WRONG, ["torn-transaction"]),
+        (WRONG, ["lost-commit"]),
+        (NOT_MET, []),
+        (FENCED, []),
+        (STUCK, []),
+    ]
