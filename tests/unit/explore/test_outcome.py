@@ -108,14 +108,12 @@ def test_a_finding_is_of_the_case_of_its_partition_or_transactional_id() -> None
             "log": {"topic": "__transaction_state", "partition": 0},
         }
     )
-    verdict = Verdict(
-        history="h",
-        anomalies={
-            "torn-transaction": AnomalyFindings(2, examples=[by_record, by_id]),
-            "lost-commit": AnomalyFindings(1, examples=[state_log]),
-            "undue-fencing": AnomalyFindings(1, allowed=True, examples=[by_id]),
-        },
-    )
+    anomalies = {
+        "torn-transaction": AnomalyFindings(2, examples=[by_record, by_id]),
+        "lost-commit": AnomalyFindings(1, examples=[state_log]),
+        "undue-fencing": AnomalyFindings(1, allowed=True, examples=[by_id]),
+    }
+    verdict = Verdict("h", "h", None, Validity.INVALID.json, "", anomalies)
     outcomes = [
         outcome(0),
         outcome(1),
