@@ -40,6 +40,8 @@ RECORDINGS = 2
 """How often each program is recorded. Its requests must be the same each time."""
 MOST_CASES = 300
 """Of a batch. A broker leads thousands of new partitions only after a while."""
+ONE_CASE = "one-case"
+"""The folder of a case that the user has named."""
 MOST_FINDINGS = 10_000
 """Of each anomaly in a batch. All of them are needed, to know their cases."""
 
@@ -192,17 +194,23 @@ def explore(
 ) -> tuple[Exploration, Path]:
     """Explore a client. Returns what is known, and the folder of the exploration.
 
-    An unfinished exploration of the same client goes on. A finished one begins again.
+    An unfinished exploration of the same client and the same cases goes on. Another one is kept beside the new one. A
+    single case has a folder of its own.
     """
     level = kafka_version(options.kafka).transaction_level(options.transaction_version)
     client = client_name(options)
     folder = Path(options.store) / "explore" / f"{client}-kafka-{options.kafka}-tv{level}"
+    if only is not None:
+        folder /= ONE_CASE
     record = Exploration(client, options.kafka, level, list(programs), list(map(str, kinds)), all_errors)
-    earlier = None if again else load(folder)
+    earlier = None if again or only is not None else load(folder)
     if earlier is not None and not earlier.finished and earlier.same_space(record):
         record = earlier
     elif folder.exists():
-        shutil.rmtree(folder)
+        before = folder.with_name(f"{folder.name}-before")
+        shutil.rmtree(before, ignore_errors=True)
+        folder.rename(before)
+        progress.say(f"the last exploration is now in {before}")
     with ExitStack() as stack:
         starting = start_early(
             find_java(options.java), options.master, options.spark_conf, MOST_CASES * INPUTS

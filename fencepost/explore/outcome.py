@@ -77,14 +77,9 @@ def lines(record: Exploration, folder: Path) -> Iterator[str]:
         times = [f"{name} ({_alone(record.cases[name])})" for name in names]
         yield f"{request} {kind}: {join_words(anomalies)}"
         yield from (f"    {line}" for line in times)
-    open_cases = [
-        name
-        for name, case in record.cases.items()
-        if case.settled in (CaseVerdict.STUCK, CaseVerdict.NOT_MET)
-    ]
-    for name in open_cases:
-        case = record.cases[name]
-        yield f"{case.settled}: {name}: {case.stuck or case.proof}"
+    for name, case in record.cases.items():
+        if case.settled in (CaseVerdict.STUCK, CaseVerdict.NOT_MET):
+            yield f"{case.settled}: {name}: {case.stuck or case.proof}"
     yield f"verdict  {record.validity.name.lower()}"
     counts = Counter(case.settled for case in record.cases.values())
     counted = ", ".join(f"{counts[each]} {each}" for each in CaseVerdict if counts[each])

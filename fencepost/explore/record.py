@@ -60,6 +60,13 @@ class TriedCase(Struct, omit_defaults=True):
         )
 
     @property
+    def is_open(self) -> bool:
+        """Whether it is not known what it does: it was never met, or was wrong and not tried alone often enough."""
+        if self.settled is CaseVerdict.WRONG:
+            return len(self.alone) < TIMES_ALONE
+        return self.settled in (CaseVerdict.STUCK, CaseVerdict.NOT_MET)
+
+    @property
     def unsteady(self) -> bool:
         """Whether it was wrong, but not each time."""
         times = [self, *self.alone]
@@ -87,8 +94,7 @@ class Exploration(Struct):
         """The verdict."""
         if any(case.confirmed for case in self.cases.values()):
             return Validity.INVALID
-        open_cases = (CaseVerdict.STUCK, CaseVerdict.NOT_MET)
-        if self.unknown_because or any(case.settled in open_cases for case in self.cases.values()):
+        if not self.cases or self.unknown_because or any(case.is_open for case in self.cases.values()):
             return Validity.UNKNOWN
         return Validity.VALID
 

@@ -36,7 +36,7 @@ def exploration(*cases: TriedCase) -> Exploration:
         (tried(RIGHT), Validity.VALID),
         (tried(FENCED), Validity.VALID),
         (tried(WRONG, WRONG, WRONG, WRONG), Validity.INVALID),
-        (tried(WRONG, WRONG, WRONG), Validity.VALID),  # it was interrupted
+        (tried(WRONG, WRONG, WRONG), Validity.UNKNOWN),  # it was interrupted
         (tried(WRONG, WRONG, RIGHT, WRONG), Validity.VALID),
         (tried(STUCK, STUCK, STUCK, STUCK), Validity.UNKNOWN),
         (tried(STUCK, STUCK, RIGHT), Validity.VALID),
@@ -47,6 +47,10 @@ def exploration(*cases: TriedCase) -> Exploration:
 )
 def test_the_verdict_depends_on_what_a_case_does_alone(case: TriedCase, expected: Validity) -> None:
     assert exploration(tried(RIGHT), case).validity is expected
+
+
+def test_an_exploration_that_has_tried_nothing_is_unknown() -> None:
+    assert exploration().validity is Validity.UNKNOWN
 
 
 def test_a_batch_without_evidence_makes_a_right_exploration_unknown_and_a_wrong_one_invalid() -> None:
