@@ -116,7 +116,7 @@ class SparkService:
         runs = [run for run in evidence_or_errors if not isinstance(run, FencepostError)]
         allow = frozenset(request.allow)
         results = check_stored_runs(
-            pending.session(), runs, allow, lambda name: send_message({"progress": name})
+            pending.session(), runs, allow, lambda name: send_message({"progress": name}), request.examples
         )
         if failure := next((result for result in results if isinstance(result, EnvironmentFailure)), None):
             raise failure

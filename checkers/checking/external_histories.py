@@ -22,7 +22,7 @@ from harness.history_files.names import shown
 from harness.history_files.schema import NAMES, NAMES_FROM, OPS, OUTCOMES
 from harness.results.example import Dependency, Part, Record
 from harness.results.reasons import Reason, ReasonCode
-from harness.results.verdict import CALLER, AnomalyFindings, CheckResult
+from harness.results.verdict import CALLER, EXAMPLES, AnomalyFindings, CheckResult
 from harness.results.wording import join_words, number, printable
 
 OPERATION_COLUMNS = ("op", "process", "f", "outcome", "invoked", "invoke_ns", "complete_ns")
@@ -55,7 +55,7 @@ def check_histories(
     runs: Sequence[int],
     *,
     allowed: frozenset[str] = frozenset(),
-    examples: int = 10,
+    examples: int = EXAMPLES,
     phase: Callable[[str], None] = lambda name: None,
 ) -> dict[int, CheckResult | UnreadableInput]:
     """Check external histories.

@@ -27,7 +27,7 @@ from harness.common.errors import FencepostError
 from harness.model.vocabulary import Premise
 from harness.results.example import Example
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
-from harness.results.verdict import STAGE, AnomalyFindings, CheckResult, IndeterminateOperations
+from harness.results.verdict import EXAMPLES, STAGE, AnomalyFindings, CheckResult, IndeterminateOperations
 from harness.results.wording import join_words
 
 __all__ = ["StoredRun", "check_each_run", "check_runs"]
@@ -45,7 +45,7 @@ def check_runs(
     spark: SparkSession,
     runs: Sequence[StoredRun],
     *,
-    examples: int = 10,
+    examples: int = EXAMPLES,
     phase: Phase = no_progress,
     inline_rows: int = INLINE_ROWS,
     least_rows: int = 0,
@@ -68,7 +68,7 @@ def check_runs(
 
 
 def check_each_run(
-    spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = 10, phase: Phase = no_progress
+    spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = EXAMPLES, phase: Phase = no_progress
 ) -> dict[int, CheckResult | FencepostError]:
     """Check runs as `check_runs` does. If the job fails because of one run, only that run gets an error."""
 

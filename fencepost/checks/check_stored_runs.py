@@ -25,7 +25,7 @@ from harness.record.timeline.markers import batches_of
 from harness.results.example import Record
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata
-from harness.results.verdict import CALLER, AnomalyFindings, CheckResult, Verdict
+from harness.results.verdict import CALLER, EXAMPLES, AnomalyFindings, CheckResult, Verdict
 from harness.settings.run_file import StoredPlan
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def check_stored_runs(
     runs: Sequence[Evidence],
     allow: frozenset[str] = frozenset(),
     phase: Callable[[str], None] = lambda name: None,
-    examples: int = 10,
+    examples: int = EXAMPLES,
 ) -> list[Verdict | FencepostError]:
     """Check all runs in one job and decide their verdicts. If a run has no verdict, its result is the error.
 
@@ -138,7 +138,7 @@ def check_stored_runs(
 
 
 def check_stored_run(
-    spark: "SparkSession", run: Evidence, phase: Callable[[str], None], examples: int = 10
+    spark: "SparkSession", run: Evidence, phase: Callable[[str], None], examples: int = EXAMPLES
 ) -> Verdict:
     """Check one run and decide its verdict. Raises `FencepostError` if it has none."""
     (result,) = check_stored_runs(spark, [run], phase=phase, examples=examples)

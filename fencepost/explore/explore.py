@@ -9,16 +9,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from confluent_kafka import libversion
 
-from fencepost.checks.check_stored_runs import check_stored_run, open_evidence
-from fencepost.checks.spark import start_early
 from fencepost.explore.batch import numbered, options_of_batch, run_batch
 from fencepost.explore.judge import judge
 from fencepost.explore.record import TIMES_ALONE, CaseVerdict, Exploration, TriedCase, load
 from fencepost.explore.space import CaseKind, Request, cases_of, requests_of
+from fencepost.runs.run_spark import RunSpark
 from harness.common.errors import PipelineFailed
 from harness.common.names import check_name
 from harness.common.progress import Progress
@@ -30,11 +28,8 @@ from harness.results.wording import plural
 from harness.runner.interrupt import Interrupt
 from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
-from workloads.explore import INPUTS, TASKS
+from workloads.explore import TASKS
 from workloads.model.workload import pinned_id
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 RECORDINGS = 2
 """How often each program is recorded. Its requests must be the same each time."""
@@ -53,7 +48,7 @@ class Explorer:
     options: Options  # of each batch, besides those that the batch decides
     folder: Path
     record: Exploration
-    spark: "Callable[[], SparkSession]"
+    spark: RunSpark
     progress: Progress
     interrupt: Interrupt
     command: str
@@ -161,8 +156,7 @@ class Explorer:
 
     def _judge(self, folder: Path, add: Callable[[str, TriedCase], None]) -> None:
         """Check the run of a batch, add what came of its cases, and save it."""
-        evidence = open_evidence(str(folder), folder)
-        verdict = check_stored_run(self.spark(), evidence, lambda name: None, MOST_FINDINGS)
+        verdict = self.spark.check(folder, lambda name: None, MOST_FINDINGS)
         verdict.save(folder / "verdict.json")
         batch = str(folder.relative_to(self.folder))
         self.record.unknown_because += [f"{batch}: {reason.text}" for reason in verdict.unknown_because]
@@ -212,14 +206,10 @@ def explore(
         folder.rename(before)
         progress.say(f"the last exploration is now in {before}")
     with ExitStack() as stack:
-        starting = start_early(
-            find_java(options.java), options.master, options.spark_conf, MOST_CASES * INPUTS
-        )
-        stack.callback(starting.close)
+        spark = RunSpark(options, stack)
+        spark.start(find_java(options.java))
         interrupt = stack.enter_context(Interrupt())
-        explorer = Explorer(
-            options, folder, record, starting.session, progress, interrupt, "fencepost explore", limit_s
-        )
+        explorer = Explorer(options, folder, record, spark, progress, interrupt, "fencepost explore", limit_s)
         explorer.run(only)
     return record, folder
 

@@ -15,7 +15,7 @@ from fencepost.sharing.client import ServerRefused
 from fencepost.sharing.spark import SparkParts, SparkRequest, shared_spark
 from harness.common.errors import FencepostError
 from harness.environment.java import Java
-from harness.results.verdict import Verdict
+from harness.results.verdict import EXAMPLES, Verdict
 from harness.settings.options import Options
 
 if TYPE_CHECKING:
@@ -54,12 +54,12 @@ class RunSpark:
                 self._shared = None
         self._own = self._start_own(java)
 
-    def check(self, folder: Path, phase: Callable[[str], None]) -> Verdict:
+    def check(self, folder: Path, phase: Callable[[str], None], examples: int = EXAMPLES) -> Verdict:
         """Check the run and decide its verdict. `phase` gets the name of each step. Raises `FencepostError`."""
         assert self._java is not None, "`start` must be called before `check`"
         phase(WAIT)
         if self._shared is not None:
-            request = SparkRequest(self._parts(self._java), [str(folder.absolute())])
+            request = SparkRequest(self._parts(self._java), [str(folder.absolute())], examples=examples)
             try:
                 (result,) = self._shared.check(request, phase)
             except ServerRefused as error:
@@ -70,7 +70,7 @@ class RunSpark:
                 return structs.replace(result, history=str(folder))
         own = self._own or self._start_own(self._java)
         with interruptible(own):
-            return check_stored_run(own.session(), open_evidence(str(folder), folder), phase)
+            return check_stored_run(own.session(), open_evidence(str(folder), folder), phase, examples)
 
     def _start_own(self, java: Java) -> "StartingSpark":
         options = self._options

@@ -12,7 +12,7 @@ from fencepost.sharing.process import SERVER_VARIABLE
 from harness.common import errors
 from harness.common.documents import decode, encode
 from harness.common.errors import EnvironmentFailure, FencepostError
-from harness.results.verdict import Verdict
+from harness.results.verdict import EXAMPLES, Verdict
 
 START_TIMEOUT_S = 5.0
 """Short, because a run starts Spark while it also watches its faults."""
@@ -34,6 +34,7 @@ class SparkRequest(Struct, frozen=True):
     parts: SparkParts
     runs: Sequence[str] = ()  # absolute paths of folders; each verdict has its path as `history`
     allow: Sequence[str] = ()  # anomalies that do not make a run invalid
+    examples: int = EXAMPLES  # of each anomaly
 
 
 class SharedSpark:

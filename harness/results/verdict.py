@@ -53,6 +53,8 @@ class Validity(IntEnum):
         return next(validity for validity in cls if validity.json == value)
 
 
+EXAMPLES = 10
+"""How many examples of each anomaly a verdict has, unless it is asked for more."""
 CALLER = "--allow"
 """The `allowed_by` of an anomaly that the user permits on the command line."""
 STAGE = "the stage"
