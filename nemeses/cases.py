@@ -16,7 +16,7 @@ from random import Random
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.network import ApplyRule
 from harness.processes.control_line import CaseEnd, CaseOrder, Command
-from harness.protocol.cases import Case, CaseOutcome, decode_cases, write_outcomes
+from harness.protocol.cases import OVER, Case, CaseOutcome, decode_cases, write_outcomes
 from harness.results.wording import plural
 from harness.runner.nemesis import (
     DrawnFault,
@@ -32,8 +32,6 @@ from harness.runner.run_process import RunProcess
 from nemeses.effects.rules import LINKS, PROVES
 
 NAME = "cases"
-OVER = "over"
-"""The step after the last part of a program, see `workloads.loop.programs`."""
 CASE_S = 30.0
 """The longest time of a case until its program is over, and again until it has ended."""
 WORKER_S = 60.0

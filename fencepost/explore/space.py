@@ -5,11 +5,12 @@ comes into force just before the step of the program that sends its request, and
 after that, because the number of retries differs from one time to the next.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.protocol.cases import Case, CaseOutcome
+from harness.protocol.cases import OVER, Case, CaseOutcome
 from harness.protocol.rule_checks import possible_errors
 from harness.protocol.rules import Action, ProtocolRule, Release, Selector, When
 from harness.record.protocol_journal import RequestRecord
@@ -69,7 +70,10 @@ def requests_of(outcome: CaseOutcome, journal: Iterable[RequestRecord]) -> list[
         journal: The requests of its transactional id.
     """
     sent: list[Request] = []
+    over_ns = next((at_ns for at_ns, step in outcome.steps if step == OVER), math.inf)
     for record in sorted(journal, key=lambda record: record.seen_ns):
+        if record.seen_ns >= over_ns:
+            break
         step = next((step for at_ns, step in reversed(outcome.steps) if at_ns <= record.seen_ns), None)
         same = [request for request in sent if request.api == record.api]
         if record.api in APIS and step is not None and step not in [request.step for request in same]:

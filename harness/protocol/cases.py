@@ -11,6 +11,8 @@ import msgspec
 from harness.processes.encoding import ProcessMessage, encode
 from harness.protocol.rules import ProtocolRule
 
+OVER = "over"
+"""The step after the last part of a program. What the worker does then is no part of the program."""
 FILE = "cases.json"
 """The file in a run folder with the outcomes of its cases."""
 

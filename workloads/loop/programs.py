@@ -20,6 +20,7 @@ from harness.databases.interface import Database
 from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Outcome
 from harness.processes.control_line import CaseEnd, CaseOrder, Counts, Report
+from harness.protocol.cases import OVER
 from harness.record.events import ErrorNoted, Invoked
 from harness.record.journal import Journal
 from harness.record.naming import operation_name, value_name
@@ -32,8 +33,6 @@ from workloads.loop.reading import InputReader
 from workloads.loop.worker import WorkerSettings
 from workloads.model.workload import WorkloadStage, pinned_id
 
-OVER = "over"
-"""The step after the last part of a program."""
 MOST_TRANSACTIONS = 8
 """A case in which more transactions fail does not end."""
 CALL_TIMEOUT_S = 10.0
@@ -109,6 +108,7 @@ class CaseProgram:
         self._open()
         for part in self._order.program:
             self._carry_out_part(part)
+        self._steps.append((time.monotonic_ns(), OVER))
         self._worker.control.wait_at(OVER)
         if self._committed() != self._position:
             self._replace_producer()

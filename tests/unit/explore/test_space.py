@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from fencepost.explore.space import CaseKind, Request, cases_of, requests_of
-from harness.protocol.cases import Case, CaseOutcome
+from harness.protocol.cases import OVER, Case, CaseOutcome
 from harness.protocol.rules import Action, Selector
 from harness.record.protocol_journal import RequestRecord
 
@@ -87,8 +87,9 @@ def test_each_request_gets_one_error_of_each_class_or_all_errors(all_errors: boo
 
 
 def test_a_request_that_is_sent_again_in_its_step_counts_once() -> None:
-    steps = ((0, "1.init"), (10, "1.first"), (20, "1.second"))
+    steps = ((0, "1.init"), (10, "1.first"), (20, "1.second"), (40, OVER), (41, "2.first"))
     journal = [
+        record(45, "Produce"),
         record(30, "EndTxn"),
         record(11, "AddPartitionsToTxn", "CONCURRENT_TRANSACTIONS"),
         record(1, "InitProducerId"),

@@ -9,12 +9,13 @@ import pytest
 
 from harness.clients.interface import ErrorMeaning
 from harness.processes.control_line import CaseEnd, CaseOrder, Command, Report
+from harness.protocol.cases import OVER
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.roles.control import Control
 from tests.support.fake_client import FakeClient, FakeRecord
 from workloads.explore import EXPLORE, INPUTS
-from workloads.loop.programs import MOST_TRANSACTIONS, OVER, ProgramWorker
+from workloads.loop.programs import MOST_TRANSACTIONS, ProgramWorker
 from workloads.loop.worker import WorkerSettings
 from workloads.model.policy import CORRECT, Delivery
 
@@ -104,7 +105,7 @@ def test_the_worker_waits_before_the_step_of_its_order_and_when_the_program_is_o
     end, waits = carry_out(client, tmp_path, "CC", "2.offsets", lambda step: before.append(calls(client)[-1]))
     assert waits == ["2.offsets", OVER] and before == ["send", "commit"]
     names = [f"{number}.{step}" for number in (1, 2) for step in ("first", "second", "offsets", "end")]
-    assert [step for _, step in end.steps] == ["1.init", *names]
+    assert [step for _, step in end.steps] == ["1.init", *names, OVER]
 
 
 def test_another_worker_takes_over_if_the_group_has_another_offset(tmp_path: Path) -> None:
