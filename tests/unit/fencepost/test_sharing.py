@@ -154,7 +154,7 @@ class FakeServices:
         return self.sparks[-1]
 
     def _check(
-        self, spark: str, runs: list[str], allow: frozenset[str], phase: Callable[[str], None]
+        self, spark: str, runs: list[str], allow: frozenset[str], phase: Callable[[str], None], examples: int
     ) -> list[Verdict]:
         self.act(phase)
         return [structs.replace(VERDICT, history=run) for run in runs]
