@@ -21,7 +21,8 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("fencepost")
 
 UNIT = Path(__file__).parent / "unit"
-INTEGRATION, WEB = "tests/integration/", "tests/web/"
+APART = ("tests/web/", "tests/integration/test_check_histories.py")
+"""Tests that need neither a cluster nor the Spark that others share."""
 _SKIPPED = pytest.StashKey[dict[str, int]]()
 _ANOMALIES = pytest.StashKey[frozenset[str]]()
 
@@ -86,11 +87,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 class ClustersApart(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """One process starts clusters, so that two clusters never share the machine. The other one has the tests that share
-    a Spark. The tests of the browser need neither, and go to the process that is ready first.
+    a Spark. The tests that need neither go to the process that is ready first.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((group for group in (INTEGRATION, WEB) if nodeid.startswith(group)), "others")
+        if nodeid.startswith(APART):
+            return "apart"
+        return "clusters" if nodeid.startswith("tests/integration/") else "others"
 
 
 @pytest.hookimpl(optionalhook=True)

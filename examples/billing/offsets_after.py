@@ -18,7 +18,7 @@ options.add_argument("--transactional-id", required=True)
 options.add_argument("--prefix", default="", help="the prefix of its topics and its group, for a shared cluster")
 options = options.parse_args()
 
-CALL_S = 0.3
+CALL_S = 0.15
 running = True
 
 
@@ -60,7 +60,7 @@ def tell_the_warehouse():
 
 
 while running:
-    batch = [message for message in consumer.consume(50, timeout=0.5) if not message.error()]
+    batch = [message for message in consumer.consume(100, timeout=0.5) if not message.error()]
     if not batch:
         continue
     try:
