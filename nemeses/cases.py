@@ -6,7 +6,7 @@ rules of different cases do not meet, because each selects by the transactional 
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ NAME = "cases"
 CASE_S = 30.0
 """The longest time of a case until its program is over, and again until it has ended."""
 WORKER_S = 60.0
-"""The longest time in which a worker that was killed is replaced."""
+"""The longest time until the replacement of a killed worker is ready."""
 POLL_S = 0.01
 
 
@@ -77,6 +77,7 @@ class CaseLoop:
         except (WaitTimeout, FaultFailed) as error:
             stuck = str(error)
             process.child.kill()
+            self.context.processes.replace(process)
         end = process.status.case or CaseEnd(case.number, ())
         if end.left:
             stuck = f"{plural(end.left, 'input')} could not be processed"
@@ -132,9 +133,18 @@ def try_cases(context: FaultContext, planned: PlannedFault) -> Iterator[Injected
         loops = [pool.submit(CaseLoop(context, name, cases).run) for name in names]
         outcomes = [outcome for loop in loops for outcome in loop.result()]
     write_outcomes(context.processes.folder, sorted(outcomes, key=lambda outcome: outcome.case.number))
-    acted = sum(outcome.acted or outcome.case.rule is None for outcome in outcomes)
-    effect.add_proof(f"{acted} of {len(listed)} cases had the effect of their rule")
+    prove(effect, outcomes)
     yield effect
+
+
+def prove(effect: InjectedFault, outcomes: Sequence[CaseOutcome]) -> None:
+    """Say how many cases had the effect of their rule. If none had it, the fault did not act."""
+    acted = sum(outcome.acted or outcome.case.rule is None for outcome in outcomes)
+    words = f"{acted} of {plural(len(outcomes), 'case')} had the effect of their rule"
+    if acted:
+        effect.add_proof(words)
+    else:
+        effect.unmet_goals[NAME] = words
 
 
 NEMESIS = Nemesis(

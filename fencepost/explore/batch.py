@@ -58,10 +58,10 @@ def options_of_batch(options: Options, cases: int, name: str) -> Options:
 
 
 def run_batch(
-    options: Options, cases: Sequence[Case], interrupt: Interrupt, progress: Progress, command: str
+    options: Options, cases: Sequence[Case], interrupt: Interrupt, progress: Progress
 ) -> FinishedRun:
     """Carry out numbered cases in one run. This checks nothing."""
     schedule = Schedule((PlannedFault(FAULT, Target(FAULT), 0.0, 0.0, {FAULT: encode_cases(list(cases))}),))
     workload = registry.pipeline_of(options)
     with ExitStack() as stack:
-        return perform_run(options, progress, command, workload, schedule, interrupt, stack, None)
+        return perform_run(options, progress, "fencepost explore", workload, schedule, interrupt, stack, None)

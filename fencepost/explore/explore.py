@@ -13,8 +13,8 @@ from time import monotonic
 from confluent_kafka import libversion
 
 from fencepost.explore.batch import numbered, options_of_batch, run_batch
-from fencepost.explore.judge import judge
-from fencepost.explore.record import TIMES_ALONE, CaseVerdict, Exploration, TriedCase, load
+from fencepost.explore.judge import anomalies_of_no_case, judge
+from fencepost.explore.record import FILE, TIMES_ALONE, CaseVerdict, Exploration, TriedCase, load
 from fencepost.explore.space import CaseKind, Request, cases_of, requests_of
 from fencepost.runs.run_spark import RunSpark
 from harness.common.errors import PipelineFailed
@@ -34,16 +34,16 @@ from workloads.model.workload import pinned_id
 RECORDINGS = 2
 """How often each program is recorded. Its requests must be the same each time."""
 MOST_CASES = 300
-"""Of a batch. A broker leads thousands of new partitions only after a while."""
+"""The most cases of a batch. With more, a broker needs a long time until it leads all new partitions."""
 ONE_CASE = "one-case"
 """The folder of a case that the user has named."""
 MOST_FINDINGS = 10_000
-"""Of each anomaly in a batch. All of them are needed, to know their cases."""
+"""The most findings of an anomaly that are read. Each finding names its case."""
 
 
 @dataclass
 class Explorer:
-    """What an exploration works with."""
+    """Carries out an exploration, batch by batch."""
 
     options: Options  # of each batch, besides those that the batch decides
     folder: Path
@@ -51,7 +51,6 @@ class Explorer:
     spark: RunSpark
     progress: Progress
     interrupt: Interrupt
-    command: str
     limit_s: float | None = None
     _began_s: float = field(init=False, default=0.0)
 
@@ -160,7 +159,12 @@ class Explorer:
         verdict.save(folder / "verdict.json")
         batch = str(folder.relative_to(self.folder))
         self.record.unknown_because += [f"{batch}: {reason.text}" for reason in verdict.unknown_because]
-        for name, tried in judge(read_outcomes(folder), verdict, batch):
+        outcomes = read_outcomes(folder)
+        self.record.unknown_because += [
+            f"{batch}: a finding of {anomaly} is of no case"
+            for anomaly in anomalies_of_no_case(outcomes, verdict)
+        ]
+        for name, tried in judge(outcomes, verdict, batch):
             add(name, tried)
         self.record.save(self.folder)
 
@@ -169,7 +173,7 @@ class Explorer:
         number = f"{len(list((self.folder / 'batches').glob('[0-9]*'))):03d}"
         options = replace(self.options, store=str(self.folder / "batches"), workers=min(at_once, len(cases)))
         options = options_of_batch(options, len(cases), number)
-        finished = run_batch(options, numbered(cases), self.interrupt, self.progress, self.command)
+        finished = run_batch(options, numbered(cases), self.interrupt, self.progress)
         if self.interrupt.requested:
             raise KeyboardInterrupt
         return finished.folder
@@ -200,7 +204,7 @@ def explore(
     earlier = None if again or only is not None else load(folder)
     if earlier is not None and not earlier.finished and earlier.same_space(record):
         record = earlier
-    elif folder.exists():
+    elif (folder / FILE).exists():
         before = folder.with_name(f"{folder.name}-before")
         shutil.rmtree(before, ignore_errors=True)
         folder.rename(before)
@@ -209,7 +213,7 @@ def explore(
         spark = RunSpark(options, stack)
         spark.start(find_java(options.java))
         interrupt = stack.enter_context(Interrupt())
-        explorer = Explorer(options, folder, record, spark, progress, interrupt, "fencepost explore", limit_s)
+        explorer = Explorer(options, folder, record, spark, progress, interrupt, limit_s)
         explorer.run(only)
     return record, folder
 

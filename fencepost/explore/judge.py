@@ -10,9 +10,17 @@ from harness.results.verdict import Verdict
 from workloads.explore import EXPLORE, TASKS
 from workloads.model.workload import pinned_id
 
+NO_CASE = -1
+"""The number under which the findings are that are of no case."""
+
+
+def anomalies_of_no_case(outcomes: Sequence[CaseOutcome], verdict: Verdict) -> list[str]:
+    """Return the anomalies with a finding that is of no case of the batch."""
+    return _anomalies_by_case(verdict, [outcome.case.number for outcome in outcomes]).get(NO_CASE, [])
+
 
 def judge(outcomes: Sequence[CaseOutcome], verdict: Verdict, batch: str) -> Iterator[tuple[str, TriedCase]]:
-    """Yield the name of each case of a batch, and what came of it.
+    """Yield the name of each case of a batch, and its verdict.
 
     Args:
         verdict: It has all findings as examples.
@@ -46,7 +54,7 @@ def _verdict_of(outcome: CaseOutcome, anomalies: Sequence[str]) -> CaseVerdict:
 
 
 def _anomalies_by_case(verdict: Verdict, numbers: Sequence[int]) -> Mapping[int, list[str]]:
-    """Return the anomalies of each case. Raises AssertionError if a finding is of no case."""
+    """Return the anomalies of each case, by its number."""
     ids = {pinned_id(TASKS, number): number for number in numbers}
     found: dict[int, list[str]] = defaultdict(list)
     for name, findings in verdict.anomalies.items():
@@ -59,11 +67,11 @@ def _anomalies_by_case(verdict: Verdict, numbers: Sequence[int]) -> Mapping[int,
 
 
 def _case_of(example: Example, ids: Mapping[str, int]) -> int:
-    """Return the number of the case that an example is about."""
+    """Return the number of the case that an example is about, or `NO_CASE`."""
     for part in example.parts():
         if part.get("transactional_id") in ids:
             return ids[part.get("transactional_id")]
     for part in example.parts():
         if part.get("topic") in EXPLORE.topics and part.get("partition") is not None:
             return int(part.get("partition"))
-    raise AssertionError(f"an example names no case: {example}")
+    return NO_CASE

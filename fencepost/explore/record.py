@@ -1,4 +1,4 @@
-"""What an exploration knows so far: `explore.json`. It is written after each batch, so that it can go on later."""
+"""The record of an exploration: `explore.json`. It is written after each batch, so that an exploration can go on."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +16,7 @@ TIMES_ALONE = 3
 
 
 class CaseVerdict(StrEnum):
-    """What came of a case."""
+    """The verdict of a case."""
 
     RIGHT = "right"
     WRONG = "wrong"  # there is an anomaly
@@ -52,12 +52,9 @@ class TriedCase(Struct, omit_defaults=True):
 
     @property
     def confirmed(self) -> bool:
-        """Whether it is wrong, and each time that it was tried alone as well."""
-        return (
-            self.settled is CaseVerdict.WRONG
-            and len(self.alone) >= TIMES_ALONE
-            and all(each.verdict is CaseVerdict.WRONG for each in self.alone)
-        )
+        """Whether it had the same anomaly each time that it was tried alone."""
+        found = [set(each.anomalies) for each in self.alone]
+        return len(found) >= TIMES_ALONE > 0 and bool(set.intersection(*found))
 
     @property
     def is_open(self) -> bool:
@@ -68,7 +65,7 @@ class TriedCase(Struct, omit_defaults=True):
 
     @property
     def unsteady(self) -> bool:
-        """Whether it was wrong, but not each time."""
+        """Whether it was wrong at least once, and at least once not."""
         times = [self, *self.alone]
         return 0 < sum(each.verdict is CaseVerdict.WRONG for each in times) < len(times)
 
@@ -99,7 +96,7 @@ class Exploration(Struct):
         return Validity.VALID
 
     def same_space(self, other: "Exploration") -> bool:
-        """Whether both explore the same cases."""
+        """Whether both have the same programs, kinds and errors."""
         return all(
             getattr(self, name) == getattr(other, name) for name in ("programs", "kinds", "all_errors")
         )

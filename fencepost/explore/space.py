@@ -39,7 +39,7 @@ ERRORS = {
 
 
 class CaseKind(StrEnum):
-    """What happens to a request."""
+    """A kind of fault on a request."""
 
     HOLD = "hold"  # it is kept, its client is disconnected, and it is delivered late
     DUPLICATE = "duplicate"  # a copy of it is delivered, at once or late

@@ -28,7 +28,7 @@ class Case(ProcessMessage, frozen=True):
 
 
 class CaseOutcome(ProcessMessage, frozen=True):
-    """What came of a case. Times are on the monotonic clock, in nanoseconds."""
+    """The outcome of a case. Times are on the monotonic clock, in nanoseconds."""
 
     case: Case
     began_ns: int

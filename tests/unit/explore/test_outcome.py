@@ -4,13 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.explore.judge import judge
+from fencepost.explore.judge import anomalies_of_no_case, judge
 from fencepost.explore.outcome import lines, outcome_of
 from fencepost.explore.record import FILE, TIMES_ALONE, CaseVerdict, Exploration, TriedCase, load
 from harness.common.errors import UnreadableInput
 from harness.protocol.cases import Case, CaseOutcome
+from harness.protocol.rules import Action, ProtocolRule, Selector
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, Validity, Verdict
+from harness.runner.nemesis import InjectedFault
+from nemeses.cases import prove
 
 RIGHT, WRONG, FENCED = CaseVerdict.RIGHT, CaseVerdict.WRONG, CaseVerdict.FENCED
 STUCK, NOT_MET = CaseVerdict.STUCK, CaseVerdict.NOT_MET
@@ -47,6 +50,30 @@ def exploration(*cases: TriedCase) -> Exploration:
 )
 def test_the_verdict_depends_on_what_a_case_does_alone(case: TriedCase, expected: Validity) -> None:
     assert exploration(tried(RIGHT), case).validity is expected
+
+
+def test_a_case_that_has_another_anomaly_each_time_is_not_confirmed() -> None:
+    case = tried(WRONG, *[WRONG] * TIMES_ALONE)
+    assert case.confirmed
+    case.alone[1].anomalies = ["lost-commit"]
+    assert not case.confirmed
+
+
+def test_a_finding_of_no_case_is_named() -> None:
+    of_log = Example.from_json({"log": {"topic": "__transaction_state", "partition": 0}})
+    anomalies = {"stuck-completion": AnomalyFindings(1, examples=[of_log])}
+    verdict = Verdict("h", "h", None, Validity.INVALID.json, "", anomalies)
+    assert anomalies_of_no_case([outcome(0)], verdict) == ["stuck-completion"]
+    ((_, case),) = judge([outcome(0)], verdict, "b")
+    assert case.verdict is RIGHT
+
+
+@pytest.mark.parametrize("acted", [True, False])
+def test_the_fault_of_a_batch_acts_only_if_a_rule_had_its_effect(acted: bool) -> None:
+    effect = InjectedFault("2 cases")
+    rule = ProtocolRule("case", Selector("EndTxn"), Action.DROP)
+    prove(effect, [CaseOutcome(Case(n, "x", "CC", rule=rule), 0, 1, acted=acted and n == 0) for n in (0, 1)])
+    assert effect.acted is acted and bool(effect.unmet_goals) is not acted
 
 
 def test_an_exploration_that_has_tried_nothing_is_unknown() -> None:
