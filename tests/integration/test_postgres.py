@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import psycopg
 import pytest
 
@@ -26,6 +25,7 @@ from harness.databases.interface import (
 from harness.databases.postgres_kind import PostgresKind
 from harness.environment.ports import PortBlock
 from harness.environment.postgres import Postgres, bundled_postgres, find_postgres, system_postgres
+from harness.processes.marks import start_time
 from harness.processes.spawn import Supervisor
 from tests.support.store_conformance import check_store
 
@@ -220,8 +220,7 @@ def test_a_killed_run_leaves_no_process_no_folder_and_no_shared_memory(tmp_path:
     data, segment, *pids = killed.stdout.split()
 
     def gone() -> bool:
-        existing = [pid for pid in map(int, pids) if psutil.pid_exists(pid)]
-        alive = [pid for pid in existing if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE]
+        alive = [pid for pid in pids if start_time(int(pid)) is not None]
         segments = Path("/proc/sysvipc/shm")
         segment_words = segments.read_text().split() if segments.exists() else []
         return not alive and not Path(data).parent.exists() and segment not in segment_words
