@@ -6,17 +6,21 @@ rules of different cases do not meet, because each selects by the transactional 
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from random import Random
+from typing import TypeVar
 
-from harness.common.errors import FaultFailed, WaitTimeout
-from harness.network import ApplyRule
+from msgspec import structs
+
+from harness.common.errors import FaultFailed, PipelineFailed, WaitTimeout
+from harness.network import ActiveEffect, ApplyRule
 from harness.processes.control_line import CaseEnd, CaseOrder, Command
 from harness.protocol.cases import OVER, Case, CaseOutcome, decode_cases, write_outcomes
+from harness.protocol.rules import ProtocolRule
 from harness.results.wording import plural
 from harness.runner.nemesis import (
     DrawnFault,
@@ -31,6 +35,7 @@ from harness.runner.nemesis import (
 from harness.runner.run_process import RunProcess
 from nemeses.effects.rules import LINKS, PROVES
 
+T = TypeVar("T")
 NAME = "cases"
 CASE_S = 30.0
 """The longest time of a case until its program is over, and again until it has ended."""
@@ -46,6 +51,7 @@ class CaseLoop:
     context: FaultContext
     worker: str
     cases: SimpleQueue[Case]
+    kills: bool  # kill the worker where a program says so; otherwise the worker only drops its producer
 
     def run(self) -> list[CaseOutcome]:
         """Try cases until there are no more."""
@@ -56,63 +62,119 @@ class CaseLoop:
         return outcomes
 
     def _try(self, case: Case) -> CaseOutcome:
-        process = self.context.wait_for(self._ready_process, f"{self.worker} to be ready", WORKER_S)
         began_ns = time.monotonic_ns()
-        acted, proof, stuck = False, "", ""
-        process.status.step = process.status.case = None
-        process.send(Command(case=CaseOrder(case.number, case.program, case.stop)))
+        effect: ActiveEffect | None = None
+        ends: list[CaseEnd] = []
+        stuck = ""
+        process = self._ready()
         try:
-            if case.rule is None:
-                self._wait_for_step(process, OVER)
-            else:
-                acted, proof = self._under_rule(process, case)
+            with ExitStack() as rule:
+                for order in self._orders(case):
+                    process = self._ready()
+                    process.status.step = process.status.case = None
+                    begun = ends[-1].begun if ends else 0
+                    process.send(Command(case=structs.replace(order, begun=begun)))
+                    if case.rule is not None and effect is None and self._comes_to(process, case.stop):
+                        effect = rule.enter_context(self._impose(case.rule))
+                        process.status.step = None
+                        process.send(Command(go=True))
+                    if order.killed:
+                        ends.append(self._end_of(process))
+                        self._kill(process)
+                    else:
+                        self._comes_to(process, OVER)
             process.send(Command(go=True))
-            self.context.wait_for(
-                lambda: process.status.case,
-                f"{case.name} to end",
-                CASE_S,
-                every_s=POLL_S,
-                last_seen=lambda: process.status,
-            )
+            ends.append(self._end_of(process))
         except (WaitTimeout, FaultFailed) as error:
             stuck = str(error)
-            process.child.kill()
-            self.context.processes.replace(process)
-        end = process.status.case or CaseEnd(case.number, ())
-        if end.left:
-            stuck = f"{plural(end.left, 'input')} could not be processed"
-        return CaseOutcome(case, began_ns, time.monotonic_ns(), end.steps, end.errors, acted, proof, stuck)
+            if case.rule is None:
+                raise PipelineFailed(f"the program {case.program} failed without a fault: {stuck}") from error
+            self._kill(process)
+            self._process_the_rest(case)
+        return _outcome(case, began_ns, ends, effect, stuck)
 
-    def _under_rule(self, process: RunProcess, case: Case) -> tuple[bool, str]:
-        """Let the program run under its rule. Returns whether the effect of the rule is proved, and the proof."""
-        assert case.stop is not None and case.rule is not None
-        self._wait_for_step(process, case.stop)
-        process.status.step = None
+    def _process_the_rest(self, case: Case) -> None:
+        """Let another worker process the inputs of a case that is stuck, so that the run has no inputs left."""
+        process = self._ready()
+        process.status.step = process.status.case = None
+        process.send(Command(case=CaseOrder(case.number, "", begun=1)))
+        try:
+            self._comes_to(process, OVER)
+            process.send(Command(go=True))
+            self._end_of(process)
+        except (WaitTimeout, FaultFailed):  # the run finds that there are inputs left
+            self._kill(process)
+
+    def _orders(self, case: Case) -> Iterator[CaseOrder]:
+        """Yield the orders for a case. Each except the last one ends with the kill of its worker."""
+        parts = case.program.split("K") if self.kills else [case.program]
+        for part in parts[:-1]:
+            yield CaseOrder(case.number, f"{part}K", case.stop, killed=True)
+        yield CaseOrder(case.number, parts[-1], case.stop)
+
+    def _impose(self, rule: ProtocolRule) -> AbstractContextManager[ActiveEffect]:
         network = self.context.cluster.network
         links = [link for link in network.links if link.startswith(LINKS["client"])]
-        with network.impose(links, ApplyRule(case.rule)) as effect:
-            process.send(Command(go=True))
-            self._wait_for_step(process, OVER)
-        proof = effect.evidence()
-        return bool(proof), proof or effect.missing_proof
+        return network.impose(links, ApplyRule(rule))
 
-    def _wait_for_step(self, process: RunProcess, step: str) -> None:
-        def reached() -> bool:
+    def _kill(self, process: RunProcess) -> None:
+        """Kill a worker by SIGKILL. Another one takes over."""
+        process.expected_to_end = True
+        process.child.kill()
+        self.context.processes.replace(process)
+
+    def _end_of(self, process: RunProcess) -> CaseEnd:
+        return self._wait(process, "the end of its case", lambda: process.status.case)
+
+    def _comes_to(self, process: RunProcess, step: str | None) -> bool:
+        """Wait until a worker comes to a step. Return False if its part of the program has ended without it."""
+        self._wait(
+            process,
+            f"the step {step}",
+            lambda: process.status.step in (step, OVER) or process.status.case is not None,
+        )
+        return process.status.step == step
+
+    def _wait(self, process: RunProcess, what: str, condition: Callable[[], T | None]) -> T:
+        def condition_of_live() -> T | None:
             if not process.alive:
-                raise WaitTimeout(step, CASE_S, f"{process.journal} ended: {process.last_output()}")
-            return process.status.step == step
+                raise FaultFailed(f"{process.journal} ended before {what}: {process.last_output()}")
+            return condition()
 
-        self.context.wait_for(
-            reached,
-            f"{process.journal} to come to {step}",
+        return self.context.wait_for(
+            condition_of_live,
+            f"{what} of {process.journal}",
             CASE_S,
             every_s=POLL_S,
             last_seen=lambda: process.status,
         )
 
-    def _ready_process(self) -> RunProcess | None:
-        own = [process for process in self.context.processes.workers() if process.worker == self.worker]
-        return next((process for process in own if process.status.ready), None)
+    def _ready(self) -> RunProcess:
+        def ready() -> RunProcess | None:
+            own = [process for process in self.context.processes.workers() if process.worker == self.worker]
+            return next((process for process in own if process.status.ready), None)
+
+        return self.context.wait_for(ready, f"{self.worker} to be ready", WORKER_S)
+
+
+def _outcome(
+    case: Case, began_ns: int, ends: Sequence[CaseEnd], effect: ActiveEffect | None, stuck: str
+) -> CaseOutcome:
+    proof = effect.evidence() if effect else ""
+    missing = (
+        effect.missing_proof if effect else f"no worker came to the step {case.stop}" if case.rule else ""
+    )
+    left = ends[-1].left if ends else 0
+    return CaseOutcome(
+        case,
+        began_ns,
+        time.monotonic_ns(),
+        steps=tuple(step for end in ends for step in end.steps),
+        errors=tuple(error for end in ends for error in end.errors),
+        acted=bool(proof),
+        proof=proof or missing,
+        stuck=f"{plural(left, 'input')} could not be processed" if left and not stuck else stuck,
+    )
 
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
@@ -130,7 +192,7 @@ def try_cases(context: FaultContext, planned: PlannedFault) -> Iterator[Injected
     names = dict.fromkeys(str(process.worker) for process in context.processes.workers())
     effect = InjectedFault(target=f"{len(listed)} cases")
     with ThreadPoolExecutor(len(names), thread_name_prefix="cases") as pool:
-        loops = [pool.submit(CaseLoop(context, name, cases).run) for name in names]
+        loops = [pool.submit(CaseLoop(context, name, cases, kills=len(names) == 1).run) for name in names]
         outcomes = [outcome for loop in loops for outcome in loop.result()]
     write_outcomes(context.processes.folder, sorted(outcomes, key=lambda outcome: outcome.case.number))
     prove(effect, outcomes)

@@ -33,6 +33,7 @@ PROGRAMS = "CC,AC,CA,CKC"
 @click.option("--case", "only", metavar="NAME", help='try one case: "CC hold EndTxn#1 > Produce#4"')
 @click.option("--again", is_flag=True, help="begin again, also if the last exploration is not finished")
 @command_flags.option_flags("client", "kafka", "store")
+@click.option("--driver", metavar="FOLDER", help="a folder with driver.toml: a program that is the client")
 @click.option("--transaction-version", metavar="N", help="transaction.version of the cluster, 0 to 2")
 @click.option("--json", "as_json", is_flag=True, help="print the outcome as a line of JSON")
 def command(
@@ -67,8 +68,11 @@ def command(
         check_name("kind", each, list(CaseKind))
     limit_s = None if limit is None else Duration().parse("limit", limit)
     only, again, as_json = (flags.pop(name) for name in ("only", "again", "as_json"))
-    transaction_version = flags.pop("transaction_version")
-    sets = [] if transaction_version is None else [f"transaction-version={transaction_version}"]
+    sets = [
+        f"{name.replace('_', '-')}={value}"
+        for name in ("driver", "transaction_version")
+        if (value := flags.pop(name)) is not None
+    ]
     options = cli_options.settle(cli_options.options_from(flags, [f"workers={at_once}", *sets], None))
 
     from fencepost.explore.explore import explore

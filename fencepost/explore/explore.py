@@ -17,6 +17,7 @@ from fencepost.explore.judge import anomalies_of_no_case, judge
 from fencepost.explore.record import FILE, TIMES_ALONE, CaseVerdict, Exploration, TriedCase, load
 from fencepost.explore.space import CaseKind, Request, cases_of, requests_of
 from fencepost.runs.run_spark import RunSpark
+from harness.clients.driver import Driver
 from harness.common.errors import PipelineFailed
 from harness.common.names import check_name
 from harness.common.progress import Progress
@@ -135,10 +136,8 @@ class Explorer:
                 requests[own].append(request)
         for outcome in read_outcomes(folder):
             program = outcome.case.program
-            if outcome.stuck or outcome.errors:
-                raise PipelineFailed(
-                    f"the program {program} failed without a fault: {outcome.stuck or outcome.errors[0]}"
-                )
+            if problems := [*filter(None, [outcome.stuck]), *outcome.errors]:
+                raise PipelineFailed(f"the program {program} failed without a fault: {problems[0]}")
             sent = requests_of(outcome, requests[pinned_id(TASKS, outcome.case.number)])
             listed = [(request.api, request.number, request.step) for request in sent]
             if self.record.sent.setdefault(program, listed) != listed:
@@ -219,7 +218,10 @@ def explore(
 
 
 def client_name(options: Options) -> str:
-    """Return the client with the version of its library: `librdkafka-2.8.0`, `java-4.4.0`."""
+    """Return the client with the version of its library: `librdkafka-2.8.0`, `java-4.4.0`. Raises `UsageError`."""
+    if options.driver is not None:
+        driver = Driver.read(Path(options.driver).expanduser())
+        return f"{driver.name}-{driver.version}"
     choice = ClientChoice.of(options.client)
     if choice.pinned is not None:
         return f"{choice.name}-{choice.pinned.library or choice.pinned.version}"

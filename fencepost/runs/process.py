@@ -69,6 +69,10 @@ LOOPS: Mapping[Delivery, type[Worker | MixedWorker | ProgramWorker]] = {
 
 def client_of(spec: ClientSpec) -> Client:
     """Create the client that a worker uses."""
+    if spec.driver is not None:
+        from harness.clients.driver import DriverClient
+
+        return DriverClient(spec.driver)
     if spec.name != "java":
         return LibrdkafkaClient()
     from harness.clients.java_client import JavaClient
@@ -79,6 +83,8 @@ def client_of(spec: ClientSpec) -> Client:
 
 def running_client(role: Role, spec: ClientSpec | None) -> RunningClient:
     """The client that this process uses. Workers use the client of the pipeline. All other processes use librdkafka."""
+    if role is Role.WORKER and spec is not None and spec.driver is not None:
+        return RunningClient(spec.name, spec.version or "")
     if role is not Role.WORKER or spec is None or spec.name != "java":
         return running_librdkafka()
     client_of(spec)

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fencepost.runs.apply_options import empty_share, txn_timeout_ms
+from harness.clients.driver import Driver
 from harness.cluster.kinds.registry import clients_are_proxied
+from harness.common.errors import UsageError
 from harness.databases.registry import DATABASES
 from harness.model.pipeline import PipelineSpec
 from harness.processes.program import Program, ProgressCommand, PythonProgram
@@ -26,6 +28,7 @@ from harness.settings.options import Options
 from workloads.custom.command import ExternalProgram
 from workloads.custom.pipeline import CustomPipeline
 from workloads.custom.tagged import placeholder_values
+from workloads.model.policy import Delivery
 from workloads.model.workload import Workload
 
 if TYPE_CHECKING:
@@ -113,14 +116,13 @@ def _workload_spec(
     prepared: "PreparedEnvironment | None",
     tag: str,
 ) -> WorkloadSpec:
-    client = ClientChoice.of(options.client)
     return WorkloadSpec(
         name=workload.name,
         tag=tag,
         defect=options.defect,
         partitions_per_topic=workload.partitions(options),
         database_addresses={kind: DATABASES[kind].address(folder) for kind in spec.database_kinds},
-        client=ClientSpec(client.name, client.version, jvm_spec(client.name, folder, prepared)),
+        client=_client_spec(options, workload, folder, prepared),
         membership=MembershipSpec(options.group_protocol, options.assignor, options.static_membership),
         transactions=TransactionsSpec(
             txn_size=options.txn_size,
@@ -130,6 +132,19 @@ def _workload_spec(
             overrun_share=options.overrun_share,
         ),
     )
+
+
+def _client_spec(
+    options: Options, workload: Workload, folder: Path, prepared: "PreparedEnvironment | None"
+) -> ClientSpec:
+    if options.driver is not None:
+        if workload.delivery is not Delivery.PROGRAMS:
+            raise UsageError("a driver is a client of `fencepost explore` only: leave driver out")
+        driver_folder = Path(options.driver).expanduser().resolve()
+        driver = Driver.read(driver_folder)
+        return ClientSpec(driver.name, driver.version, driver=driver_folder)
+    client = ClientChoice.of(options.client)
+    return ClientSpec(client.name, client.version, jvm_spec(client.name, folder, prepared))
 
 
 def jvm_spec(client: str, folder: Path, prepared: "PreparedEnvironment | None") -> JvmSpec | None:

@@ -26,12 +26,15 @@ class CaseOrder(ProcessMessage, frozen=True):
     number: int  # of the case, and of its partition
     program: str  # a letter for each part, see `workloads.loop.programs`
     stop: str | None = None
+    begun: int = 0  # transactions that a worker has begun before this one took over
+    killed: bool = False  # the run kills the worker after the last part, and another one takes over
 
 
 class CaseEnd(ProcessMessage, frozen=True):
-    """How a worker has ended a case."""
+    """How a worker has ended a case, or its share of it."""
 
     number: int
+    begun: int  # transactions so far
     steps: tuple[tuple[int, str], ...]  # the steps that it came to, each with the time on the monotonic clock
     errors: tuple[str, ...] = ()  # errors after which it needed a new producer
     left: int = 0  # inputs that it could not process

@@ -108,9 +108,10 @@ class JvmSpec(ProcessMessage, frozen=True):
 class ClientSpec(ProcessMessage, frozen=True):
     """The Kafka client of the workers."""
 
-    name: str = "librdkafka"  # or java
+    name: str = "librdkafka"  # or java, or the name of a driver
     version: str | None = None  # of its package; None: the installed or the downloaded version
     jvm: JvmSpec | None = None  # only for the Java client
+    driver: Path | None = None  # the folder of a driver, see `harness.clients.driver`
 
 
 class MembershipSpec(ProcessMessage, frozen=True):

@@ -530,6 +530,7 @@ class Connection:
         response.body = set_errors(api, response.body, response.version, error_codes()[rule.error])
         record.broker_errors, record.errors = record.errors, errors_in(api, response.body, response.version)
         if record.errors == record.broker_errors:
+            active.acted -= 1  # it acts on the next response instead
             outstanding.on_end = None
             active.note(
                 "answered", record, f"{record} was answered {was} by the broker, so nothing was changed"

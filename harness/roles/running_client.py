@@ -15,7 +15,7 @@ class RunningClient:
     library: str | None = None  # the version of librdkafka; None: Java
 
     def __str__(self) -> str:
-        package = f"{PACKAGES[self.name]} {self.version}"
+        package = f"{PACKAGES.get(self.name, self.name)} {self.version}"
         return package if self.library is None else f"{package} (librdkafka {self.library})"
 
     def require(self, required: str | None) -> None:

@@ -102,6 +102,11 @@ class Options:
     client: str = option(
         ClientKind(), "librdkafka", "the pipeline's client: librdkafka or java, or NAME:VERSION", flag=True
     )
+    driver: str | None = option(
+        Text("the path of a folder"),
+        None,
+        "a folder with driver.toml: a program that is the client of `fencepost explore`",
+    )
     group_protocol: str = option(
         OneOf(PROTOCOLS),
         "classic",

@@ -1,8 +1,9 @@
 """The loop of the workload explore: programs of a few transactions, each on its own partition, ordered by the run.
 
 A program is a text of parts. C commits the outputs and the offset of an input, A aborts them, and B aborts those of two
-inputs. K sends the outputs of an input, and then its producer is lost, as if the worker had crashed. R lets another
-worker take over: a new producer continues at the committed offset of the group.
+inputs. K sends the outputs of an input, and then its worker is lost: the run kills it, or, if there are other workers,
+the worker only drops its producer. R lets another worker take over: a new producer continues at the committed offset of
+the group.
 
 After the last part and the release of what its rule has kept, the worker processes the inputs that are left. If the
 group has another offset than the worker, another worker takes over first: so an offset that went back or forward has
@@ -67,7 +68,8 @@ class ProgramWorker:
         """Carry out programs until the run stops the worker or replaces it."""
         self.control.report(Report(ready=True))
         while (order := self.control.next_case()) is not None:
-            end = CaseProgram(self, order).carry_out()
+            program = CaseProgram(self, order)  # if it ends with a kill, its producer stays open until then
+            end = program.carry_out()
             self.control.report(Report(counts=self.counts, case=end))
         self.reader.close()
         self.group.close()
@@ -86,7 +88,7 @@ class CaseProgram:
         (topic,) = worker.stage.reads
         self._partition: TopicPartition = (topic, order.number)
         self._steps: list[tuple[int, str]] = []
-        self._transactions = 0  # that have begun
+        self._transactions = order.begun
         settings = worker.settings
         self._producer = TransactionalProducer(
             worker.client,
@@ -106,8 +108,12 @@ class CaseProgram:
         """Run the program, then process the inputs that are left."""
         self._worker.reader.assign_only([self._partition])
         self._open()
+        if self._order.begun:
+            self._go_to_committed()
         for part in self._order.program:
             self._carry_out_part(part)
+        if self._order.killed:
+            return self._end()
         self._steps.append((time.monotonic_ns(), OVER))
         self._worker.control.wait_at(OVER)
         if self._committed() != self._position:
@@ -115,8 +121,11 @@ class CaseProgram:
         while self._position < INPUTS and self._may_go_on:
             self._transact(1, "commit")
         self._producer.close()
-        left = INPUTS - self._position
-        return CaseEnd(self._order.number, tuple(self._steps), tuple(self._producer.lost_by), left)
+        return self._end(INPUTS - self._position)
+
+    def _end(self, left: int = 0) -> CaseEnd:
+        errors = tuple(self._producer.lost_by)
+        return CaseEnd(self._order.number, self._transactions, tuple(self._steps), errors, left)
 
     @property
     def _position(self) -> int:
@@ -136,6 +145,8 @@ class CaseProgram:
         while self._may_go_on:
             if part == "K":
                 self._transact(1, None)
+                if not self._order.killed:
+                    self._replace_producer()
                 return
             end = "commit" if part == "C" else "abort"
             outcome = self._transact(2 if part == "B" else 1, end)
@@ -181,7 +192,7 @@ class CaseProgram:
             worker.reader.count(batch)
         elif txn.outcome is Outcome.FAIL:
             worker.reader.seek_back()
-        if txn.outcome is Outcome.INFO:
+        if txn.outcome is Outcome.INFO and end is not None:
             self._replace_producer()
         return txn.outcome
 
@@ -216,6 +227,9 @@ class CaseProgram:
         self._producer.close()
         self._worker.next_process()
         self._open()
+        self._go_to_committed()
+
+    def _go_to_committed(self) -> None:
         reader = self._worker.reader
         reader.read_to[self._partition] = self._committed()
         reader.seek_back()
