@@ -6,7 +6,7 @@ rules of different cases do not meet, because each selects by the transactional 
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -63,43 +63,41 @@ class CaseLoop:
 
     def _try(self, case: Case) -> CaseOutcome:
         began_ns = time.monotonic_ns()
-        effect: ActiveEffect | None = None
+        effects: list[ActiveEffect] = []
         ends: list[CaseEnd] = []
         stuck = ""
         process = self._ready()
         try:
-            with ExitStack() as rule:
+            with ExitStack() as rules:
+                left: dict[str, list[ProtocolRule]] = {fault.stop: [] for fault in case.faults}
+                for fault in case.faults:
+                    left[fault.stop].append(fault.rule)
                 for order in self._orders(case):
-                    process = self._ready()
-                    process.status.step = process.status.case = None
-                    begun = ends[-1].begun if ends else 0
-                    process.send(Command(case=structs.replace(order, begun=begun)))
-                    if case.rule is not None and effect is None and self._comes_to(process, case.stop):
-                        effect = rule.enter_context(self._impose(case.rule))
+                    process = self._order(structs.replace(order, begun=ends[-1].begun if ends else 0))
+                    while left and (stop := self._come_to(process, left)) is not None:
+                        effects += [rules.enter_context(self._impose(rule)) for rule in left.pop(stop)]
                         process.status.step = None
                         process.send(Command(go=True))
                     if order.killed:
                         ends.append(self._end_of(process))
                         self._kill(process)
                     else:
-                        self._comes_to(process, OVER)
+                        self._come_to(process, ())
             process.send(Command(go=True))
             ends.append(self._end_of(process))
         except (WaitTimeout, FaultFailed) as error:
             stuck = str(error)
-            if case.rule is None:
+            if not case.faults:
                 raise PipelineFailed(f"the program {case.program} failed without a fault: {stuck}") from error
             self._kill(process)
             self._process_the_rest(case)
-        return _outcome(case, began_ns, ends, effect, stuck)
+        return _outcome(case, began_ns, ends, effects, stuck)
 
     def _process_the_rest(self, case: Case) -> None:
         """Let another worker process the inputs of a case that is stuck, so that the run has no inputs left."""
-        process = self._ready()
-        process.status.step = process.status.case = None
-        process.send(Command(case=CaseOrder(case.number, "", begun=1)))
+        process = self._order(CaseOrder(case.number, "", begun=1))
         try:
-            self._comes_to(process, OVER)
+            self._come_to(process, ())
             process.send(Command(go=True))
             self._end_of(process)
         except (WaitTimeout, FaultFailed):  # the run finds that there are inputs left
@@ -107,10 +105,17 @@ class CaseLoop:
 
     def _orders(self, case: Case) -> Iterator[CaseOrder]:
         """Yield the orders for a case. Each except the last one ends with the kill of its worker."""
+        stops = tuple({fault.stop for fault in case.faults})
         parts = case.program.split("K") if self.kills else [case.program]
         for part in parts[:-1]:
-            yield CaseOrder(case.number, f"{part}K", case.stop, killed=True)
-        yield CaseOrder(case.number, parts[-1], case.stop)
+            yield CaseOrder(case.number, f"{part}K", stops, killed=True)
+        yield CaseOrder(case.number, parts[-1], stops)
+
+    def _order(self, order: CaseOrder) -> RunProcess:
+        process = self._ready()
+        process.status.step = process.status.case = None
+        process.send(Command(case=order))
+        return process
 
     def _impose(self, rule: ProtocolRule) -> AbstractContextManager[ActiveEffect]:
         network = self.context.cluster.network
@@ -126,14 +131,15 @@ class CaseLoop:
     def _end_of(self, process: RunProcess) -> CaseEnd:
         return self._wait(process, "the end of its case", lambda: process.status.case)
 
-    def _comes_to(self, process: RunProcess, step: str | None) -> bool:
-        """Wait until a worker comes to a step. Return False if its part of the program has ended without it."""
+    def _come_to(self, process: RunProcess, steps: Collection[str]) -> str | None:
+        """Wait until a worker comes to one of these steps, or to the end of its part of the program (None)."""
+        status = process.status
         self._wait(
             process,
-            f"the step {step}",
-            lambda: process.status.step in (step, OVER) or process.status.case is not None,
+            f"the step {', '.join([*steps, OVER])}",
+            lambda: status.case is not None or status.step == OVER or status.step in steps,
         )
-        return process.status.step == step
+        return status.step if status.step in steps else None
 
     def _wait(self, process: RunProcess, what: str, condition: Callable[[], T | None]) -> T:
         def condition_of_live() -> T | None:
@@ -158,12 +164,12 @@ class CaseLoop:
 
 
 def _outcome(
-    case: Case, began_ns: int, ends: Sequence[CaseEnd], effect: ActiveEffect | None, stuck: str
+    case: Case, began_ns: int, ends: Sequence[CaseEnd], effects: Sequence[ActiveEffect], stuck: str
 ) -> CaseOutcome:
-    proof = effect.evidence() if effect else ""
-    missing = (
-        effect.missing_proof if effect else f"no worker came to the step {case.stop}" if case.rule else ""
-    )
+    acted = len(effects) == len(case.faults) and all(effect.evidence() for effect in effects)
+    words = [effect.evidence() or effect.missing_proof for effect in effects]
+    if len(effects) < len(case.faults):
+        words.append("the program never came to the step of a fault")
     left = ends[-1].left if ends else 0
     return CaseOutcome(
         case,
@@ -171,8 +177,8 @@ def _outcome(
         time.monotonic_ns(),
         steps=tuple(step for end in ends for step in end.steps),
         errors=tuple(error for end in ends for error in end.errors),
-        acted=bool(proof),
-        proof=proof or missing,
+        acted=acted and bool(case.faults),
+        proof="; ".join(words),
         stuck=f"{plural(left, 'input')} could not be processed" if left and not stuck else stuck,
     )
 
@@ -201,7 +207,7 @@ def try_cases(context: FaultContext, planned: PlannedFault) -> Iterator[Injected
 
 def prove(effect: InjectedFault, outcomes: Sequence[CaseOutcome]) -> None:
     """Say how many cases had the effect of their rule. If none had it, the fault did not act."""
-    acted = sum(outcome.acted or outcome.case.rule is None for outcome in outcomes)
+    acted = sum(outcome.acted or not outcome.case.faults for outcome in outcomes)
     words = f"{acted} of {plural(len(outcomes), 'case')} had the effect of their rule"
     if acted:
         effect.add_proof(words)

@@ -5,6 +5,7 @@ The program of a case is carried out with a transactional id of its own (`worklo
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 from harness.model.expectation import Feed, FeedRecord, InputRecord
@@ -33,3 +34,6 @@ EXPLORE = Workload(
     stages=(WorkloadStage("program", (TASKS,), (FIRST, SECOND), outputs_of),),
     delivery=Delivery.PROGRAMS,
 )
+
+EXPLORE_MEMBERS = replace(EXPLORE, name="explore-members", delivery=Delivery.PROGRAMS_OF_MEMBERS)
+"""The same, and its workers are members of their group."""

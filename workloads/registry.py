@@ -5,7 +5,7 @@ from workloads.at_most_once import AT_MOST_ONCE
 from workloads.cdc import CDC
 from workloads.echo import ECHO
 from workloads.envelope import ENVELOPE
-from workloads.explore import EXPLORE
+from workloads.explore import EXPLORE, EXPLORE_MEMBERS
 from workloads.merge import MERGE
 from workloads.model.workload import Workload
 from workloads.orders import ORDERS
@@ -34,5 +34,5 @@ _FILES = (
 )
 
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _FILES}
-ALL: dict[str, Workload] = {**WORKLOADS, EXPLORE.name: EXPLORE}
+ALL: dict[str, Workload] = {**WORKLOADS, **{each.name: each for each in (EXPLORE, EXPLORE_MEMBERS)}}
 """Also the workload that only `fencepost explore` runs."""

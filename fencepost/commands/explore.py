@@ -10,8 +10,7 @@ from fencepost.commands import flags as command_flags
 from fencepost.commands import options as cli_options
 from fencepost.commands import output
 from fencepost.runs.progress import progress_for
-from harness.common.errors import ExitStatus, UsageError
-from harness.common.names import check_name
+from harness.common.errors import ExitStatus
 from harness.settings.kinds import Duration
 
 PROGRAMS = "CC,AC,CA,CKC"
@@ -21,11 +20,18 @@ PROGRAMS = "CC,AC,CA,CKC"
 @click.option(
     "--programs", metavar="NAMES", default=PROGRAMS, show_default=True, help="programs, see docs/explore.md"
 )
-@click.option("--kinds", metavar="NAMES", help="kinds of faults, separated by commas  [default: all]")
+@click.option(
+    "--kinds", metavar="NAMES", help="kinds of faults, separated by commas  [default: all but stall]"
+)
 @click.option(
     "--errors", type=click.Choice(["class", "all"]), default="class", show_default=True,
     help="one error of each class, or each error that an API can answer",
 )  # fmt: skip
+@click.option("--members", is_flag=True, help="the workers are members of their consumer group")
+@click.option("--pairs", is_flag=True, help="also try a second fault behind each that changes the requests")
+@click.option(
+    "--brokers", type=click.IntRange(1, 7), default=1, show_default=True, help="brokers of the cluster"
+)
 @click.option(
     "--at-once", type=click.IntRange(1, 16), default=16, show_default=True, help="cases at the same time"
 )
@@ -36,14 +42,7 @@ PROGRAMS = "CC,AC,CA,CKC"
 @click.option("--driver", metavar="FOLDER", help="a folder with driver.toml: a program that is the client")
 @click.option("--transaction-version", metavar="N", help="transaction.version of the cluster, 0 to 2")
 @click.option("--json", "as_json", is_flag=True, help="print the outcome as a line of JSON")
-def command(
-    programs: str,
-    kinds: str | None,
-    errors: str,
-    at_once: int,
-    limit: str | None,
-    **flags: Any,
-) -> ExitStatus:
+def command(**flags: Any) -> ExitStatus:
     """Record the requests that a client sends for small transactional programs, and try every single fault on each.
 
     Each case is one program with one fault: a request that is late, repeated, lost or refused. What was not right in a
@@ -57,32 +56,33 @@ def command(
       fencepost explore --client java --transaction-version 2
       fencepost explore --case "CC hold EndTxn#1 > Produce#4"
     """
-    from fencepost.explore.space import PARTS, CaseKind
+    from fencepost.explore.space import BY_DEFAULT, scope_of
 
-    names = list(dict.fromkeys(name.strip() for name in programs.split(",")))
-    for name in names:
-        if not name or set(name) - set(PARTS):
-            raise UsageError(f"a program has the parts {', '.join(PARTS)}, as in {PROGRAMS}, not {name!r}")
-    chosen = list(CaseKind) if kinds is None else [each.strip() for each in kinds.split(",")]
-    for each in chosen:
-        check_name("kind", each, list(CaseKind))
+    limit, only, again, as_json = (flags.pop(name) for name in ("limit", "only", "again", "as_json"))
+    kinds, errors = flags.pop("kinds"), flags.pop("errors")
+    scope = scope_of(
+        flags.pop("programs").split(","),
+        BY_DEFAULT if kinds is None else kinds.split(","),
+        all_errors=errors == "all",
+        **{name: flags.pop(name) for name in ("members", "pairs", "brokers")},
+    )
     limit_s = None if limit is None else Duration().parse("limit", limit)
-    only, again, as_json = (flags.pop(name) for name in ("only", "again", "as_json"))
     sets = [
-        f"{name.replace('_', '-')}={value}"
-        for name in ("driver", "transaction_version")
-        if (value := flags.pop(name)) is not None
+        f"{name}={value}"
+        for name, key in (
+            ("workers", "at_once"),
+            ("driver", "driver"),
+            ("transaction-version", "transaction_version"),
+        )
+        if (value := flags.pop(key)) is not None
     ]
-    options = cli_options.settle(cli_options.options_from(flags, [f"workers={at_once}", *sets], None))
+    options = cli_options.settle(cli_options.options_from(flags, sets, None))
 
     from fencepost.explore.explore import explore
     from fencepost.explore.outcome import lines, outcome_of
 
     with closing(progress_for(sys.stderr)) as progress:
-        record, folder = explore(
-            options, names, list(map(CaseKind, chosen)), progress,
-            all_errors=errors == "all", limit_s=limit_s, only=only, again=again,
-        )  # fmt: skip
+        record, folder = explore(options, scope, progress, limit_s=limit_s, only=only, again=again)
     stream = sys.stderr if as_json else sys.stdout
     for line in lines(record, folder):
         print(line, file=stream)

@@ -1,24 +1,29 @@
 """One batch of an exploration: a run of the workload explore whose only fault are its cases."""
 
+import math
 from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import replace
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field, replace
+from time import monotonic
 
 from msgspec import structs
 
 from fencepost import registry
+from fencepost.explore.record import Scope
 from fencepost.runs.carry_out import FinishedRun, perform_run
-from harness.common.progress import Progress
+from harness.common.progress import Progress, ProgressSnapshot
 from harness.protocol.cases import Case, encode_cases
 from harness.protocol.rules import ProtocolRule
+from harness.results.wording import plural
 from harness.runner.interrupt import Interrupt
 from harness.runner.nemesis import PlannedFault, Target
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options
-from workloads.explore import EXPLORE, INPUTS, TASKS
+from workloads.explore import EXPLORE, EXPLORE_MEMBERS, INPUTS, TASKS
 from workloads.model.workload import pinned_id
 
 FAULT = "cases"
+SHOWN_EVERY_S = 10.0
 FEED_S = 2.0
 """The time in which the inputs of a batch are written."""
 TXN_TIMEOUT_S = 5.0
@@ -26,28 +31,35 @@ TXN_TIMEOUT_S = 5.0
 
 
 def numbered(cases: Sequence[Case]) -> list[Case]:
-    """Give each case a partition, and let its rule select the messages of the transactional id of this partition."""
+    """Give each case a partition, and let its rules select the messages of the transactional id of this partition."""
     return [
-        structs.replace(case, number=number, rule=case.rule and _of_id(case.rule, pinned_id(TASKS, number)))
+        structs.replace(
+            case,
+            number=number,
+            faults=tuple(
+                structs.replace(fault, rule=_of_id(fault.rule, n, pinned_id(TASKS, number)))
+                for n, fault in enumerate(case.faults, 1)
+            ),
+        )
         for number, case in enumerate(cases)
     ]
 
 
-def _of_id(rule: ProtocolRule, transactional_id: str) -> ProtocolRule:
+def _of_id(rule: ProtocolRule, n: int, transactional_id: str) -> ProtocolRule:
     return structs.replace(
         rule,
-        name=f"{rule.name}-{transactional_id}",
+        name=f"fault-{n}-of-{transactional_id}",
         select=structs.replace(rule.select, transactional_id=transactional_id),
     )
 
 
-def options_of_batch(options: Options, cases: int, name: str) -> Options:
+def options_of_batch(options: Options, scope: Scope, cases: int, name: str) -> Options:
     """Return the options of the run of a batch."""
     return replace(
         options,
-        workload=EXPLORE.name,
+        workload=(EXPLORE_MEMBERS if scope.members else EXPLORE).name,
         name=name,
-        brokers=1,
+        brokers=scope.brokers,
         partitions=cases,
         nemesis=("none",),
         rate=INPUTS * cases / FEED_S,
@@ -55,6 +67,46 @@ def options_of_batch(options: Options, cases: int, name: str) -> Options:
         abort_share=0.0,
         txn_timeout_s=TXN_TIMEOUT_S,
     )
+
+
+@dataclass
+class BatchProgress:
+    """Shows how many cases were tried, instead of the phases of the run of a batch."""
+
+    progress: Progress
+    before: int  # cases that were tried before this batch
+    all_cases: int
+    began_s: float  # on the monotonic clock, when `begun` cases were tried
+    begun: int
+    _shown_s: float = field(default_factory=monotonic)
+
+    def phase(self, name: str) -> None:
+        """Show nothing."""
+
+    def say(self, text: str) -> None:
+        """Show what the run says."""
+        self.progress.say(text)
+
+    def update(self, snapshot: ProgressSnapshot) -> None:
+        """Show the count, if the last one was shown long enough ago."""
+        if monotonic() - self._shown_s >= SHOWN_EVERY_S:
+            self.show(self.before + snapshot.inputs // INPUTS)
+
+    def show(self, tried: int) -> None:
+        """Show how many cases were tried, and how long the others will take."""
+        self._shown_s = monotonic()
+        text = f"{tried:,} of {plural(self.all_cases, 'case')} tried"
+        if tried > self.begun:
+            left_s = (self._shown_s - self.began_s) / (tried - self.begun) * (self.all_cases - tried)
+            text += f", about {math.ceil(left_s / 60)} min left"
+        self.progress.say(text)
+
+    def hidden(self) -> AbstractContextManager[None]:
+        """Hide what updates overwrite."""
+        return self.progress.hidden()
+
+    def close(self) -> None:
+        """Do nothing: the exploration closes its progress."""
 
 
 def run_batch(

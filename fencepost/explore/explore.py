@@ -1,29 +1,40 @@
 """An exploration from the first recording to its outcome. It goes on where it was interrupted."""
 
-import math
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from time import monotonic
 
 from confluent_kafka import libversion
+from msgspec import structs
 
-from fencepost.explore.batch import numbered, options_of_batch, run_batch
+from fencepost.explore.batch import BatchProgress, numbered, options_of_batch, run_batch
 from fencepost.explore.judge import anomalies_of_no_case, judge
-from fencepost.explore.record import FILE, TIMES_ALONE, CaseVerdict, Exploration, TriedCase, load
-from fencepost.explore.space import CaseKind, Request, cases_of, requests_of
+from fencepost.explore.page import write_cases, write_page
+from fencepost.explore.record import (
+    FILE,
+    CaseVerdict,
+    Exploration,
+    Scope,
+    SentRequest,
+    TriedCase,
+    load,
+)
+from fencepost.explore.space import PAIR, CaseKind, Request, cases_of, pairs_of, requests_of
 from fencepost.runs.run_spark import RunSpark
 from harness.clients.driver import Driver
-from harness.common.errors import PipelineFailed
+from harness.common.errors import PipelineFailed, UsageError
 from harness.common.names import check_name
 from harness.common.progress import Progress
 from harness.environment.java import find_java
 from harness.environment.kafka_versions import kafka_version
-from harness.protocol.cases import Case, read_outcomes
+from harness.protocol.cases import Case, CaseOutcome, read_outcomes
 from harness.record.protocol_journal import JOURNAL, RequestRecord, read_requests
 from harness.results.wording import plural
 from harness.runner.interrupt import Interrupt
@@ -53,7 +64,7 @@ class Explorer:
     progress: Progress
     interrupt: Interrupt
     limit_s: float | None = None
-    _began_s: float = field(init=False, default=0.0)
+    _began_s: float = field(init=False, default_factory=monotonic)
 
     def run(self, only: str | None = None) -> None:
         """Try all cases that were not tried, and then those alone that were not right.
@@ -61,46 +72,57 @@ class Explorer:
         Args:
             only: The name of the only case to try.
         """
-        self._began_s = monotonic()
         if not self.record.sent:
             self._record_programs()
-        space = self.space()
-        self.record.all_cases = len(space)
+        singles = list(self._singles())
         if only is not None:
-            check_name("case", only, [case.name for case in space])
-            space = [case for case in space if case.name == only]
-        left = [case for case in space if case.name not in self.record.cases]
+            first, pair, _ = only.partition(PAIR)
+            check_name("case", first, [case.name for case in singles])
+            singles = [case for case in singles if case.name == first]
+        self.record.all_cases = len(singles)
+        self._try(singles)
+        if self.record.scope.pairs or (only is not None and pair):
+            pairs = list(self._pairs(singles))
+            if only is not None:
+                check_name("case", only, [case.name for case in pairs])
+                pairs = [case for case in pairs if case.name == only]
+            self.record.all_cases += len(pairs)
+            self._try(pairs)
+        self._save()
+
+    def _try(self, cases: Sequence[Case]) -> None:
+        left = [case for case in cases if case.name not in self.record.cases]
+        before = len(cases) - len(left)
+        progress = BatchProgress(self.progress, before, len(cases), monotonic(), before)
         # A batch is judged while the next one is carried out.
         with ThreadPoolExecutor(1, thread_name_prefix="judge") as pool:
             judged: Future[None] | None = None
-            for first in range(0, len(left), MOST_CASES):
-                if not self._has_time():
-                    break
-                self._say_progress(len(space) - len(left), first, len(left))
-                folder = self._run(left[first : first + MOST_CASES], self.options.workers)
+            while left and self._has_time():
+                batch, left = left[: self._most], left[self._most :]
+                progress.before = len(cases) - len(left) - len(batch)
+                progress.show(progress.before)
+                folder = self._run(batch, self.options.workers, progress)
                 if judged is not None:
                     judged.result()
                 judged = pool.submit(self._judge, folder, self._add_tried)
             if judged is not None:
                 judged.result()
-        while (alone := [case for case in space if self._is_due_alone(case)]) and self._has_time():
+        while (due := self._due_alone(cases)) and self._has_time():
             self.progress.say(
-                f"{plural(len(alone), 'case')} of {len(space):,} were not right: each is tried alone"
+                f"{plural(len({case.name for case in due}), 'case')} of {len(cases):,} "
+                "were not right: each is tried alone"
             )
-            due = [
-                case for case in alone for _ in range(TIMES_ALONE - len(self.record.cases[case.name].alone))
-            ]
-            self._judge(self._run(due[:MOST_CASES], 1), self._add_alone)
-        self.record.finished = self.record.all_cases == len(self.record.cases) and not alone
-        self.record.save(self.folder)
+            alone = BatchProgress(self.progress, 0, len(due), monotonic(), 0)
+            self._judge(self._run(due[: self._most], 1, alone), self._add_alone)
 
-    def _say_progress(self, before: int, done: int, left: int) -> None:
-        """Say how many cases were tried, before this command and in it, and how long the others will take."""
-        text = f"{before + done:,} of {plural(before + left, 'case')} tried"
-        if done:
-            minutes = (monotonic() - self._began_s) / done * (left - done) / 60
-            text += f", about {math.ceil(minutes)} min left"
-        self.progress.say(text)
+    @property
+    def _most(self) -> int:
+        return MOST_CASES // self.record.scope.brokers
+
+    def _due_alone(self, cases: Sequence[Case]) -> list[Case]:
+        """Return the cases to try alone, each as often as it must be."""
+        tried = self.record.cases
+        return [case for case in cases if case.name in tried for _ in range(tried[case.name].times_due)]
 
     def _add_tried(self, name: str, tried: TriedCase) -> None:
         self.record.cases[name] = tried
@@ -108,49 +130,49 @@ class Explorer:
     def _add_alone(self, name: str, tried: TriedCase) -> None:
         self.record.cases[name].alone.append(tried)
 
-    def space(self) -> list[Case]:
-        """Return all cases."""
-        record = self.record
-        return [
-            case
-            for program, sent in record.sent.items()
-            for case in cases_of(
-                program,
-                [Request(*request) for request in sent],
-                [CaseKind(kind) for kind in record.kinds],
-                all_errors=record.all_errors,
-            )
+    def _singles(self) -> Iterator[Case]:
+        """Yield the cases with one fault."""
+        kinds = [CaseKind(kind) for kind in self.record.scope.kinds]
+        for program, sent in self.record.sent.items():
+            requests = [Request(*request) for request in sent]
+            yield from cases_of(program, requests, kinds, all_errors=self.record.scope.all_errors)
+
+    def _pairs(self, singles: Sequence[Case]) -> Iterator[Case]:
+        """Yield the cases with two faults: one pair for each first fault, then another one for each."""
+        kinds = [CaseKind(kind) for kind in self.record.scope.kinds]
+        pairs = [
+            list(pairs_of(case, requests, kinds, all_errors=self.record.scope.all_errors))
+            for case in singles
+            if (requests := self._changed(case.name))
         ]
+        for turn in zip_longest(*pairs):
+            yield from filter(None, turn)
+
+    def _changed(self, name: str) -> list[Request]:
+        """Return the requests of a case that was not wrong, if its fault has changed them."""
+        tried = self.record.cases.get(name)
+        is_clear = tried is not None and tried.settled in (CaseVerdict.RIGHT, CaseVerdict.FENCED)
+        return [Request(*request) for request in tried.changed] if tried and is_clear else []
 
     def _has_time(self) -> bool:
         return self.limit_s is None or monotonic() - self._began_s < self.limit_s
 
     def _record_programs(self) -> None:
-        """Carry out each program without rules, and note its requests. Raises `PipelineFailed`."""
-        programs = [Case(0, program, program) for program in self.record.programs for _ in range(RECORDINGS)]
-        self.progress.say(f"recording the requests of {', '.join(self.record.programs)}")
-        folder = self._run(programs, 1)
-        requests: dict[str, list[RequestRecord]] = defaultdict(list)
-        for request in read_requests(folder / JOURNAL, 0):
-            for own in request.transactional_ids:
-                requests[own].append(request)
-        for outcome in read_outcomes(folder):
+        """Carry out each program without faults, and note its requests. Raises `PipelineFailed`."""
+        offered = [name for name in self.record.scope.programs if name not in self.record.not_offered]
+        programs = [Case(0, program, program) for program in offered for _ in range(RECORDINGS)]
+        self.progress.say(f"recording the requests of {', '.join(offered)}")
+        progress = BatchProgress(self.progress, 0, len(programs), monotonic(), 0)
+        folder = self._run(programs, 1, progress)
+        for outcome, sent in _requests_by_case(folder):
             program = outcome.case.program
             if problems := [*filter(None, [outcome.stuck]), *outcome.errors]:
                 raise PipelineFailed(f"the program {program} failed without a fault: {problems[0]}")
-            sent = requests_of(outcome, requests[pinned_id(TASKS, outcome.case.number)])
-            listed = [(request.api, request.number, request.step) for request in sent]
-            if self.record.sent.setdefault(program, listed) != listed:
+            if self.record.sent.setdefault(program, sent) != sent:
                 raise PipelineFailed(
                     f"the program {program} sent other requests the second time, so it has no cases"
                 )
-        self.record.save(self.folder)
-
-    def _is_due_alone(self, case: Case) -> bool:
-        tried = self.record.cases.get(case.name)
-        if tried is None or tried.verdict in (CaseVerdict.RIGHT, CaseVerdict.FENCED):
-            return False
-        return len(tried.alone) < TIMES_ALONE
+        self._save()
 
     def _judge(self, folder: Path, add: Callable[[str, TriedCase], None]) -> None:
         """Check the run of a batch, add what came of its cases, and save it."""
@@ -163,28 +185,46 @@ class Explorer:
             f"{batch}: a finding of {anomaly} is of no case"
             for anomaly in anomalies_of_no_case(outcomes, verdict)
         ]
-        for name, tried in judge(outcomes, verdict, batch):
-            add(name, tried)
-        self.record.save(self.folder)
+        sent = dict(_requests_by_case(folder)) if self.record.scope.pairs else {}
+        for outcome, case in zip(outcomes, judge(outcomes, verdict, batch), strict=True):
+            if sent and sent[outcome] != self.record.sent[outcome.case.program]:
+                case.changed = sent[outcome]
+            add(outcome.case.name, case)
+        write_cases(folder, outcomes)
+        self._save()
 
-    def _run(self, cases: Sequence[Case], at_once: int) -> Path:
+    def _save(self) -> None:
+        self.record.ended = datetime.now(UTC).isoformat(timespec="seconds")
+        self.record.save(self.folder)
+        write_page(self.record, self.folder)
+
+    def _run(self, cases: Sequence[Case], at_once: int, progress: Progress) -> Path:
         """Carry out cases in a run, `at_once` of them at the same time. Returns its folder."""
         number = f"{len(list((self.folder / 'batches').glob('[0-9]*'))):03d}"
         options = replace(self.options, store=str(self.folder / "batches"), workers=min(at_once, len(cases)))
-        options = options_of_batch(options, len(cases), number)
-        finished = run_batch(options, numbered(cases), self.interrupt, self.progress)
+        options = options_of_batch(options, self.record.scope, len(cases), number)
+        finished = run_batch(options, numbered(cases), self.interrupt, progress)
         if self.interrupt.requested:
             raise KeyboardInterrupt
         return finished.folder
 
 
+def _requests_by_case(folder: Path) -> Iterator[tuple[CaseOutcome, list[SentRequest]]]:
+    """Yield each case of a batch, and the requests that it sent."""
+    requests: dict[str, list[RequestRecord]] = defaultdict(list)
+    for request in read_requests(folder / JOURNAL, 0):
+        for own in request.transactional_ids:
+            requests[own].append(request)
+    for outcome in read_outcomes(folder):
+        sent = requests_of(outcome, requests[pinned_id(TASKS, outcome.case.number)])
+        yield outcome, [(request.api, request.number, request.step, request.nth) for request in sent]
+
+
 def explore(
     options: Options,
-    programs: Sequence[str],
-    kinds: Sequence[CaseKind],
+    scope: Scope,
     progress: Progress,
     *,
-    all_errors: bool = False,
     limit_s: float | None = None,
     only: str | None = None,
     again: bool = False,
@@ -192,16 +232,17 @@ def explore(
     """Explore a client. Returns what is known, and the folder of the exploration.
 
     An unfinished exploration of the same client and the same cases goes on. Another one is kept beside the new one. A
-    single case has a folder of its own.
+    single case has a folder of its own. Raises `UsageError` and `PipelineFailed`.
     """
     level = kafka_version(options.kafka).transaction_level(options.transaction_version)
     client = client_name(options)
     folder = Path(options.store) / "explore" / f"{client}-kafka-{options.kafka}-tv{level}"
     if only is not None:
         folder /= ONE_CASE
-    record = Exploration(client, options.kafka, level, list(programs), list(map(str, kinds)), all_errors)
+        scope = structs.replace(scope, programs=(only.partition(" ")[0],))
+    record = Exploration(client, options.kafka, level, scope, not_offered=_not_offered(options, scope))
     earlier = None if again or only is not None else load(folder)
-    if earlier is not None and not earlier.finished and earlier.same_space(record):
+    if earlier is not None and not earlier.finished and earlier.scope == scope:
         record = earlier
     elif (folder / FILE).exists():
         before = folder.with_name(f"{folder.name}-before")
@@ -226,3 +267,18 @@ def client_name(options: Options) -> str:
     if choice.pinned is not None:
         return f"{choice.name}-{choice.pinned.library or choice.pinned.version}"
     return f"{choice.name}-{options.kafka if choice.name == 'java' else libversion()[0]}"
+
+
+def _not_offered(options: Options, scope: Scope) -> list[str]:
+    """Return the programs for which the client lacks a step. Raises `UsageError` if it offers none of them."""
+    if options.driver is None:
+        return []
+    driver = Driver.read(Path(options.driver).expanduser())
+    if scope.members:
+        raise UsageError(
+            "--members needs a client of the workers, and not a driver: leave one of the two out"
+        )
+    lacking = [name for name in scope.programs if not driver.offers(name)]
+    if len(lacking) == len(scope.programs):
+        raise UsageError(f"{driver.name} lacks {', '.join(driver.lacks)}, so it offers none of the programs")
+    return lacking

@@ -19,8 +19,8 @@ def anomalies_of_no_case(outcomes: Sequence[CaseOutcome], verdict: Verdict) -> l
     return _anomalies_by_case(verdict, [outcome.case.number for outcome in outcomes]).get(NO_CASE, [])
 
 
-def judge(outcomes: Sequence[CaseOutcome], verdict: Verdict, batch: str) -> Iterator[tuple[str, TriedCase]]:
-    """Yield the name of each case of a batch, and its verdict.
+def judge(outcomes: Sequence[CaseOutcome], verdict: Verdict, batch: str) -> Iterator[TriedCase]:
+    """Yield the verdict of each case of a batch.
 
     Args:
         verdict: It has all findings as examples.
@@ -29,17 +29,14 @@ def judge(outcomes: Sequence[CaseOutcome], verdict: Verdict, batch: str) -> Iter
     anomalies = _anomalies_by_case(verdict, [outcome.case.number for outcome in outcomes])
     for outcome in outcomes:
         found = anomalies.get(outcome.case.number, [])
-        yield (
-            outcome.case.name,
-            TriedCase(
-                _verdict_of(outcome, found),
-                batch,
-                outcome.case.number,
-                found,
-                outcome.proof,
-                list(outcome.errors),
-                outcome.stuck,
-            ),
+        yield TriedCase(
+            _verdict_of(outcome, found),
+            batch,
+            outcome.case.number,
+            found,
+            outcome.proof,
+            list(outcome.errors),
+            outcome.stuck,
         )
 
 

@@ -1,12 +1,13 @@
-"""The outcome of an exploration: in JSON, and as a matrix of requests and kinds for a terminal."""
+"""The outcome of an exploration in words: as JSON, as a certificate, and as a matrix of requests and kinds."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fencepost.explore.record import CaseVerdict, Exploration, TriedCase
-from fencepost.explore.space import CaseKind
+from fencepost.explore.record import FILE, CaseVerdict, Exploration, TriedCase
+from fencepost.explore.space import BY_DEFAULT, PAIR, CaseKind
 from harness.results.wording import join_words, plural
 
 SIGNS = {
@@ -25,9 +26,36 @@ def parts_of(name: str) -> tuple[str, str, str]:
     return program, kind, request
 
 
+@dataclass(frozen=True)
+class Finding:
+    """The wrong cases of one cause: the same request of the same program, and the same anomalies."""
+
+    program: str
+    request: str
+    anomalies: tuple[str, ...]
+    names: Sequence[str]  # of its cases, the smallest first
+
+    @property
+    def kinds(self) -> str:
+        """The kinds of its faults."""
+        return ", ".join(dict.fromkeys(parts_of(name)[1] for name in self.names))
+
+
+def findings(record: Exploration) -> list[Finding]:
+    """Return the findings, those of the first program first."""
+    found: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for name, case in record.cases.items():
+        if case.settled is CaseVerdict.WRONG:
+            program, _, request = parts_of(name)
+            found[program, request, tuple(case.anomalies)].append(name)
+    return [
+        Finding(*key, sorted(names, key=lambda name: (PAIR in name, len(name), name)))
+        for key, names in found.items()
+    ]
+
+
 def outcome_of(record: Exploration, folder: Path) -> dict[str, Any]:
     """Return the outcome as an object of JSON."""
-    counts = Counter(case.settled for case in record.cases.values())
     return {
         "schema": 1,
         "valid": record.validity.json,
@@ -37,81 +65,123 @@ def outcome_of(record: Exploration, folder: Path) -> dict[str, Any]:
         "cases": {
             "all": record.all_cases,
             "tried": len(record.cases),
-            **{each.value.replace("-", "_"): counts[each] for each in CaseVerdict},
+            **{each.value.replace("-", "_"): record.counts[each] for each in CaseVerdict},
+            "not_offered": len(record.not_offered),
             "unsteady": sum(case.unsteady for case in record.cases.values()),
         },
         "findings": [
             {
-                "request": request,
-                "kind": kind,
-                "anomalies": list(anomalies),
-                "cases": len(cases),
-                "smallest": min(cases, key=lambda name: (len(name), name)),
-                "alone": f"{sum(record.cases[name].confirmed for name in cases)} of {len(cases)} each time",
+                "request": f"{finding.program} {finding.request}",
+                "kind": finding.kinds,
+                "anomalies": list(finding.anomalies),
+                "cases": len(finding.names),
+                "smallest": finding.names[0],
+                "alone": f"{sum(record.cases[name].confirmed for name in finding.names)} of {len(finding.names)} "
+                "each time",
             }
-            for (request, kind, anomalies), cases in findings(record).items()
+            for finding in findings(record)
         ],
+        "not_in_it": not_in_it(record),
         "folder": str(folder),
     }
 
 
-def findings(record: Exploration) -> Mapping[tuple[str, str, tuple[str, ...]], list[str]]:
-    """Return the names of the wrong cases by request, kind and anomalies."""
-    found: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
-    for name, case in record.cases.items():
-        if case.settled is CaseVerdict.WRONG:
-            program, kind, request = parts_of(name)
-            found[f"{program} {request}", kind, tuple(case.anomalies)].append(name)
-    return found
+def not_in_it(record: Exploration) -> list[str]:
+    """Return what the exploration did not try, each as a noun."""
+    scope = record.scope
+    kinds = [kind for kind in CaseKind if kind not in scope.kinds]
+    missing = [
+        "several brokers: late markers, coordinators that move, replicas that are behind"
+        if scope.brokers == 1
+        else "",
+        "" if scope.members else "members of the group: generations and rebalances",
+        "" if scope.pairs else "two faults in one case",
+        "" if scope.all_errors else "every error of an API: one of each class was tried",
+        f"the kinds {', '.join(kinds)}" if kinds else "",
+        f"the programs {', '.join(record.not_offered)}, for which the client lacks a step"
+        if record.not_offered
+        else "",
+        "other orders of the messages than those that were met",
+    ]
+    return [each for each in missing if each]
+
+
+def counted(record: Exploration) -> str:
+    """Return the counts: `2,115 of 2,115 cases tried: 1,706 right, 36 wrong`."""
+    counts = ", ".join(f"{record.counts[each]:,} {each}" for each in CaseVerdict if record.counts[each])
+    return f"{len(record.cases):,} of {plural(record.all_cases, 'case')} tried: {counts or 'none'}"
+
+
+def certificate(record: Exploration) -> list[str]:
+    """Return the certificate, one sentence each: what was tried, what came of it, and what was not tried."""
+    scope = record.scope
+    faults = (
+        "every single fault" if tuple(scope.kinds) == BY_DEFAULT else f"the faults {', '.join(scope.kinds)}"
+    )
+    pairs = ", and pairs of faults" if scope.pairs else ""
+    versions = f"Kafka {record.kafka}, transaction version {record.transaction_version}"
+    return [
+        f"{record.client} with {versions}, {record.ended[:10]}: {record.validity.name.lower()}.",
+        f"{counted(record)}.",
+        f"Tried: {faults} on the messages of the programs {', '.join(scope.programs)}{pairs}.",
+        f"Not in it: {'; '.join(not_in_it(record))}.",
+    ]
+
+
+def badge(record: Exploration) -> str:
+    """Return a line for a README, in Markdown."""
+    good = record.counts[CaseVerdict.RIGHT] + record.counts[CaseVerdict.FENCED]
+    return (
+        f"[Fencepost: {good:,} of {record.all_cases:,} faults on the messages of transactions right]({FILE}), "
+        f"{record.client} with Kafka {record.kafka}, {record.ended[:10]}"
+    )
 
 
 def lines(record: Exploration, folder: Path) -> Iterator[str]:
     """Yield the outcome as lines for a terminal."""
     for program in record.sent:
-        yield from _matrix(
-            program, {name: case for name, case in record.cases.items() if parts_of(name)[0] == program}
-        )
+        rows = list(matrix(program, record))
+        widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+        for row in rows:
+            yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield ""
     yield LEGEND
     yield ""
-    for (request, kind, anomalies), names in findings(record).items():
-        times = [f"{name} ({_alone(record.cases[name])})" for name in names]
-        yield f"{request} {kind}: {join_words(anomalies)}"
-        yield from (f"    {line}" for line in times)
+    for finding in findings(record):
+        yield f"{finding.program} {finding.request}: {join_words(finding.anomalies)}"
+        yield from (f"    {name} (alone {record.cases[name].alone_words})" for name in finding.names)
     for name, case in record.cases.items():
         if case.settled in (CaseVerdict.STUCK, CaseVerdict.NOT_MET):
             yield f"{case.settled}: {name}: {case.stuck or case.proof}"
+    for reason in record.unknown_because:
+        yield f"unknown: {reason}"
     yield f"verdict  {record.validity.name.lower()}"
-    counts = Counter(case.settled for case in record.cases.values())
-    counted = ", ".join(f"{counts[each]} {each}" for each in CaseVerdict if counts[each])
-    yield f"reason   {len(record.cases):,} of {plural(record.all_cases, 'case')} tried: {counted}"
-    yield f"folder   {folder}"
+    yield f"reason   {counted(record)}"
+    if record.not_offered:
+        yield f"         not offered by the client: {', '.join(record.not_offered)}"
+    yield f"page     {folder / 'index.html'}"
 
 
-def _alone(case: TriedCase) -> str:
-    wrong = sum(each.verdict is CaseVerdict.WRONG for each in case.alone)
-    return f"alone {wrong} of {len(case.alone)}"
-
-
-def _matrix(program: str, cases: Mapping[str, TriedCase]) -> Iterator[str]:
-    """Yield a table of a program: a row for each request, a column for each kind, and the count of each outcome."""
-    cells: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for name, case in cases.items():
-        _, kind, request = parts_of(name)
-        cells[request, kind][SIGNS[case.settled]] += 1
-    requests = list(dict.fromkeys(request for request, _ in cells))
+def matrix(program: str, record: Exploration) -> Iterator[list[str]]:
+    """Yield the rows of a table: a row for each request, a column for each kind, and the count of each outcome."""
+    cells = cells_of(program, record)
     kinds = [kind for kind in CaseKind if any(kind == column for _, column in cells)]
-    rows = [[program, *kinds]]
-    rows += [
-        [
-            request,
-            *(
-                " ".join(f"{count}{sign}" for sign, count in sorted(cells[request, kind].items()))
-                for kind in kinds
-            ),
-        ]
-        for request in requests
-    ]
-    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-    yield ""
+    yield [program, *kinds]
+    for request in dict.fromkeys(request for request, _ in cells):
+        yield [request, *(cell_words(list(cells.get((request, kind), {}).values())) for kind in kinds)]
+
+
+def cells_of(program: str, record: Exploration) -> Mapping[tuple[str, str], Mapping[str, TriedCase]]:
+    """Return the tried cases of a program, by request and kind. Pairs are in the cell of their first fault."""
+    cells: dict[tuple[str, str], dict[str, TriedCase]] = defaultdict(dict)
+    for name, case in record.cases.items():
+        own, kind, request = parts_of(name)
+        if own == program:
+            cells[request, kind][name] = case
+    return cells
+
+
+def cell_words(cases: Sequence[TriedCase]) -> str:
+    """Return the counts of a cell: `3. 4X 1f`."""
+    counts = Counter(SIGNS[case.settled] for case in cases)
+    return " ".join(f"{count}{sign}" for sign, count in sorted(counts.items()))

@@ -1,5 +1,6 @@
 """The record of an exploration: `explore.json`. It is written after each batch, so that an exploration can go on."""
 
+from collections import Counter
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,10 @@ from harness.results.verdict import Validity
 FILE = "explore.json"
 TIMES_ALONE = 3
 """How often a case that was not right is tried alone."""
+
+
+SentRequest = tuple[str, int, str, int]
+"""A request of a program, as in `fencepost.explore.space.Request`: API, number, step, number in the step."""
 
 
 class CaseVerdict(StrEnum):
@@ -35,6 +40,10 @@ class TriedCase(Struct, omit_defaults=True):
     proof: Annotated[str, Meta(description="what its rule did, or why it had no effect")] = ""
     errors: Annotated[list[str], Meta(description="errors after which its client needed a new producer")] = []
     stuck: str = ""
+    changed: Annotated[
+        list[SentRequest],
+        Meta(description="with --pairs: the requests it sent, if they differ from those without a fault"),
+    ] = []
     alone: Annotated[
         list["TriedCase"], Meta(description="the same for each time that it was tried alone")
     ] = []
@@ -57,6 +66,12 @@ class TriedCase(Struct, omit_defaults=True):
         return len(found) >= TIMES_ALONE > 0 and bool(set.intersection(*found))
 
     @property
+    def times_due(self) -> int:
+        """How often it must still be tried alone."""
+        is_clear = self.verdict in (CaseVerdict.RIGHT, CaseVerdict.FENCED)
+        return 0 if is_clear else max(0, TIMES_ALONE - len(self.alone))
+
+    @property
     def is_open(self) -> bool:
         """Whether it is not known what it does: it was never met, or was wrong and not tried alone often enough."""
         if self.settled is CaseVerdict.WRONG:
@@ -69,6 +84,22 @@ class TriedCase(Struct, omit_defaults=True):
         times = [self, *self.alone]
         return 0 < sum(each.verdict is CaseVerdict.WRONG for each in times) < len(times)
 
+    @property
+    def alone_words(self) -> str:
+        """How often it was wrong alone: `3 of 3`."""
+        return f"{sum(each.verdict is CaseVerdict.WRONG for each in self.alone)} of {len(self.alone)}"
+
+
+class Scope(Struct, frozen=True):
+    """What is explored. Two explorations with the same scope try the same cases."""
+
+    programs: tuple[str, ...]
+    kinds: tuple[str, ...]
+    all_errors: bool = False
+    members: bool = False  # the workers are members of their group
+    pairs: bool = False  # also a second fault behind each that changed the requests
+    brokers: int = 1
+
 
 class Exploration(Struct):
     """An exploration of one client."""
@@ -76,15 +107,20 @@ class Exploration(Struct):
     client: str
     kafka: str
     transaction_version: int
-    programs: list[str]
-    kinds: list[str]
-    all_errors: bool
-    sent: dict[str, list[tuple[str, int, str]]] = field(default_factory=dict)
-    """By program, its requests without faults: the API, the number among those of this API, and the step."""
+    scope: Scope
+    sent: dict[str, list[SentRequest]] = field(default_factory=dict)
+    """By program, its requests without faults."""
     cases: dict[str, TriedCase] = field(default_factory=dict)  # by name
     all_cases: int = 0
+    not_offered: list[str] = field(default_factory=list)  # programs for which the client lacks a step
     unknown_because: list[str] = field(default_factory=list)
-    finished: bool = False
+    ended: str = ""  # the UTC time of the last batch, as ISO 8601
+
+    @property
+    def finished(self) -> bool:
+        """Whether all cases were tried, and alone as often as they must be."""
+        tried = self.cases.values()
+        return 0 < self.all_cases <= len(tried) and not any(case.times_due for case in tried)
 
     @property
     def validity(self) -> Validity:
@@ -95,11 +131,10 @@ class Exploration(Struct):
             return Validity.UNKNOWN
         return Validity.VALID
 
-    def same_space(self, other: "Exploration") -> bool:
-        """Whether both have the same programs, kinds and errors."""
-        return all(
-            getattr(self, name) == getattr(other, name) for name in ("programs", "kinds", "all_errors")
-        )
+    @property
+    def counts(self) -> Counter[CaseVerdict]:
+        """The number of cases by verdict."""
+        return Counter(case.settled for case in self.cases.values())
 
     def save(self, folder: Path) -> None:
         """Write `explore.json`. If this is interrupted, the old file stays."""

@@ -6,13 +6,19 @@ after that, because the number of retries differs from one time to the next.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.protocol.cases import OVER, Case, CaseOutcome
+from msgspec import structs
+
+from fencepost.explore.record import Scope
+from harness.common.errors import UsageError
+from harness.common.names import check_name, on_one_line
+from harness.protocol.cases import OVER, Case, CaseFault, CaseOutcome
 from harness.protocol.rule_checks import possible_errors
-from harness.protocol.rules import Action, ProtocolRule, Release, Selector, When
+from harness.protocol.rules import Action, ClientConnection, ProtocolRule, Release, Selector, When
 from harness.record.protocol_journal import RequestRecord
 
 APIS = (
@@ -24,8 +30,12 @@ APIS = (
     "EndTxn",
 )
 """The APIs of a transaction."""
-PARTS = ("C", "A", "B", "K", "R")
+PARTS = ("C", "c", "A", "a", "B", "K", "R")
 """The parts of a program, see `workloads.loop.programs`."""
+PROGRAMS = ("CC", "AC", "CA", "CKC")
+"""The programs of an exploration that names none."""
+PAIR = " + "
+"""Between the names of the two faults of a case."""
 LATE_S = 0.4
 """How much later a response comes. A client waits for it: no time-out of a client is as short."""
 ERRORS = {
@@ -49,6 +59,11 @@ class CaseKind(StrEnum):
     DISCONNECT = "disconnect"  # the broker carries it out, and the connection is closed
     ERROR_INSTEAD = "error-instead"  # the broker never gets it
     ERROR_AFTER = "error-after"  # the broker carries it out
+    STALL = "stall"  # as hold, but its client is not disconnected and waits until its own time-out
+
+
+BY_DEFAULT = tuple(kind for kind in CaseKind if kind is not CaseKind.STALL)
+"""All kinds but `stall`, whose cases take several seconds each."""
 
 
 @dataclass(frozen=True)
@@ -58,33 +73,63 @@ class Request:
     api: str
     number: int  # among those of its API
     step: str  # the step that sends it: `2.end`
+    nth: int = 1  # among those of its API and step
 
     def __str__(self) -> str:
         return f"{self.api}#{self.number}"
 
 
+def scope_of(
+    programs: Iterable[str] = PROGRAMS,
+    kinds: Iterable[str] = BY_DEFAULT,
+    *,
+    all_errors: bool = False,
+    members: bool = False,
+    pairs: bool = False,
+    brokers: int = 1,
+) -> Scope:
+    """Return what to explore. Raises `UsageError` for a program or a kind that does not exist."""
+    names = tuple(dict.fromkeys(name.strip() for name in programs))
+    for name in names:
+        if not name or set(name) - set(PARTS):
+            raise UsageError(
+                f"a program has the parts {', '.join(PARTS)}, as in {', '.join(PROGRAMS)}, not {on_one_line(name)!r}"
+            )
+    chosen = tuple(dict.fromkeys(kind.strip() for kind in kinds))
+    for kind in chosen:
+        check_name("kind", kind, list(CaseKind))
+    return Scope(names, chosen, all_errors, members, pairs, brokers)
+
+
 def requests_of(outcome: CaseOutcome, journal: Iterable[RequestRecord]) -> list[Request]:
-    """Return the requests of a case that was carried out without a rule, in order, and without retries.
+    """Return the requests of a case, in order, without retries and without what its rules delivered late or twice.
+
+    A request is a retry if its client sent another one of this API in the same step, and got no success for it yet.
 
     Args:
         journal: The requests of its transactional id.
     """
     sent: list[Request] = []
+    succeeded: Counter[tuple[str, str]] = Counter()
     over_ns = next((at_ns for at_ns, step in outcome.steps if step == OVER), math.inf)
     for record in sorted(journal, key=lambda record: record.seen_ns):
         if record.seen_ns >= over_ns:
             break
         step = next((step for at_ns, step in reversed(outcome.steps) if at_ns <= record.seen_ns), None)
+        if record.api not in APIS or step is None or record.copy_of is not None:
+            continue
         same = [request for request in sent if request.api == record.api]
-        if record.api in APIS and step is not None and step not in [request.step for request in same]:
-            sent.append(Request(record.api, len(same) + 1, step))
+        nth = succeeded[record.api, step] + 1
+        if sum(request.step == step for request in same) < nth:
+            sent.append(Request(record.api, len(same) + 1, step, nth))
+        succeeded[record.api, step] += record.returned_ns is not None and not {*record.errors} - {"NONE"}
     return sent
 
 
 def cases_of(
     program: str,
     requests: Sequence[Request],
-    kinds: Iterable[CaseKind] = tuple(CaseKind),
+    kinds: Iterable[CaseKind] = BY_DEFAULT,
     *,
     all_errors: bool = False,
 ) -> Iterator[Case]:
@@ -93,11 +138,46 @@ def cases_of(
     Args:
         all_errors: Try every error that an API can answer, instead of one of each class.
     """
-    for index, request in enumerate(requests):
+    for name, fault in _faults(requests, range(len(requests)), kinds, all_errors):
+        yield Case(0, f"{program} {name}", program, (fault,))
+
+
+def pairs_of(
+    first: Case,
+    requests: Sequence[Request],
+    kinds: Iterable[CaseKind] = BY_DEFAULT,
+    *,
+    all_errors: bool = False,
+) -> Iterator[Case]:
+    """Yield the cases in which a second fault comes behind the fault of a case.
+
+    Args:
+        requests: What the client sent under the first fault.
+    """
+    (fault,) = first.faults
+    begin = next((n for n, request in enumerate(requests) if request.step == fault.stop), len(requests))
+    api = fault.rule.select.apis[0]
+    later = [
+        n
+        for n in range(begin, len(requests))
+        if (requests[n].step, requests[n].api, requests[n].nth) != (fault.stop, api, fault.rule.nth)
+    ]
+    for name, second in _faults(requests, later, kinds, all_errors):
+        yield Case(0, f"{first.name}{PAIR}{name}", first.program, (fault, second))
+
+
+def _faults(
+    requests: Sequence[Request], places: Iterable[int], kinds: Iterable[CaseKind], all_errors: bool
+) -> Iterator[tuple[str, CaseFault]]:
+    """Yield the faults on the requests at these places, each with its name."""
+    for index in places:
+        request = requests[index]
         for kind in kinds:
             for until, rule in _rules(kind, requests, index, all_errors):
-                name = f"{program} {kind} {request}{until}"
-                yield Case(0, name, program, request.step, rule)
+                yield (
+                    f"{kind} {request}{until}",
+                    CaseFault(request.step, structs.replace(rule, nth=request.nth)),
+                )
 
 
 def _rules(
@@ -106,10 +186,11 @@ def _rules(
     """Yield the rules of a kind about one request, each with the end of the name of its case."""
     api = requests[index].api
     match kind:
-        case CaseKind.HOLD:
+        case CaseKind.HOLD | CaseKind.STALL:
+            client = ClientConnection.RESET if kind is CaseKind.HOLD else ClientConnection.STALL
             # Its client sends it again before it goes on.
             for until, after in _releases(requests, index, (Selector(api),)):
-                yield until, _rule(api, Action.HOLD, release=Release(after))
+                yield until, _rule(api, Action.HOLD, client=client, release=Release(after))
         case CaseKind.DUPLICATE:
             yield " > now", _rule(api, Action.DUPLICATE, release=Release(after_s=0.0))
             for until, after in _releases(requests, index, ()):

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 LOOPS: Mapping[Delivery, type[Worker | MixedWorker | ProgramWorker]] = {
     Delivery.MIXED: MixedWorker,
     Delivery.PROGRAMS: ProgramWorker,
+    Delivery.PROGRAMS_OF_MEMBERS: ProgramWorker,
 }
 """The loop for a delivery. All deliveries that are not listed use `Worker`."""
 

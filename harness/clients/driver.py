@@ -73,6 +73,10 @@ class Driver:
             )
         return driver
 
+    def offers(self, program: str) -> bool:
+        """Return whether the client has the steps of a program. Each program sends offsets."""
+        return "offsets" not in self.lacks and not ("abort" in self.lacks and set(program) & set("AaB"))
+
     def _executable(self, folder: Path) -> str:
         word = self.command[0]
         return str(folder.absolute() / word) if "/" in word else word

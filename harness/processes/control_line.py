@@ -19,13 +19,13 @@ Claims = Mapping[str, tuple[int, int]]
 class CaseOrder(ProcessMessage, frozen=True):
     """The order to carry out a program of a few transactions on the inputs of one partition.
 
-    A step is the number of a transaction, from 1, and what it does next: `2.end`. The worker waits at `stop` until the
-    run says go, and once more when the program is over.
+    A step is the number of a transaction, from 1, and what it does next: `2.end`. The worker waits once at each of
+    `stops` until the run says go, and when the program is over.
     """
 
     number: int  # of the case, and of its partition
     program: str  # a letter for each part, see `workloads.loop.programs`
-    stop: str | None = None
+    stops: tuple[str, ...] = ()
     begun: int = 0  # transactions that a worker has begun before this one took over
     killed: bool = False  # the run kills the worker after the last part, and another one takes over
 

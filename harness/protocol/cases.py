@@ -1,7 +1,7 @@
 """The cases of an exploration: what is tried in a run, and what came of it.
 
-A case is a small program of transactions with one rule of the protocol proxy. Case n has the input partition n, and so
-its own transactional id.
+A case is a small program of transactions with a fault on one message, or on two. Case n has the input partition n, and
+so its own transactional id.
 """
 
 from pathlib import Path
@@ -17,14 +17,20 @@ FILE = "cases.json"
 """The file in a run folder with the outcomes of its cases."""
 
 
+class CaseFault(ProcessMessage, frozen=True):
+    """A fault on one message: a rule that comes into force just before a step."""
+
+    stop: str
+    rule: ProtocolRule
+
+
 class Case(ProcessMessage, frozen=True):
     """One case."""
 
     number: int  # the input partition
     name: str  # "CC hold EndTxn#1 > Produce#4"
     program: str  # see `workloads.loop.programs`
-    stop: str | None = None  # the step just before which the rule comes into force; None: there is no rule
-    rule: ProtocolRule | None = None
+    faults: tuple[CaseFault, ...] = ()
 
 
 class CaseOutcome(ProcessMessage, frozen=True):
@@ -35,8 +41,8 @@ class CaseOutcome(ProcessMessage, frozen=True):
     ended_ns: int
     steps: tuple[tuple[int, str], ...] = ()  # the steps of the program that were reached, each with its time
     errors: tuple[str, ...] = ()  # the errors after which its client needed a new producer
-    acted: bool = False  # the rule acted on a message, and its effect is proved
-    proof: str = ""  # what the rule did, or why its effect is not proved
+    acted: bool = False  # each rule acted on a message, and its effect is proved
+    proof: str = ""  # what the rules did, or why an effect is not proved
     stuck: str = ""  # why the case did not end; empty: it ended
 
 

@@ -124,9 +124,8 @@ class RunTables:
         if not path.exists():
             return ProtocolJournal(missing=self.metadata.protocol_crc is not None)
         try:
-            run = read_toml(self.folder / PLAN)["run"]
-            zero_ns = int(run["monotonic_ns_at_zero"])
-        except (OSError, ValueError, TypeError, KeyError) as error:
+            zero_ns = int(self.settings["run"]["monotonic_ns_at_zero"])
+        except (ValueError, TypeError, KeyError) as error:
             raise UnreadableInput(
                 f"{JOURNAL} is not shown: {PLAN} does not say when the run began ([run] monotonic_ns_at_zero), as in "
                 "runs of older versions"

@@ -1,9 +1,9 @@
 """The loop of the workload explore: programs of a few transactions, each on its own partition, ordered by the run.
 
 A program is a text of parts. C commits the outputs and the offset of an input, A aborts them, and B aborts those of two
-inputs. K sends the outputs of an input, and then its worker is lost: the run kills it, or, if there are other workers,
-the worker only drops its producer. R lets another worker take over: a new producer continues at the committed offset of
-the group.
+inputs. c and a do the same as C and A, but send the outputs of both topics at once. K sends the outputs of an input,
+and then its worker is lost: the run kills it, or, if there are other workers, the worker only drops its producer. R lets
+another worker take over: a new producer continues at the committed offset of the group.
 
 After the last part and the release of what its rule has kept, the worker processes the inputs that are left. If the
 group has another offset than the worker, another worker takes over first: so an offset that went back or forward has
@@ -14,9 +14,19 @@ depend on time. Before each step it notes the step and its time. At one step it 
 """
 
 import time
+from collections.abc import Sequence
 
-from harness.clients.interface import RETRY_S, Client, ClientError, ConsumerSettings, ProducerSettings
+from harness.clients.interface import (
+    RETRY_S,
+    Client,
+    ClientError,
+    ConsumerSettings,
+    GroupConsumer,
+    PartitionOffset,
+    ProducerSettings,
+)
 from harness.clients.records import ClientRecord, as_input
+from harness.common.errors import WaitTimeout
 from harness.databases.interface import Database
 from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Outcome
@@ -32,12 +42,17 @@ from workloads.explore import INPUTS
 from workloads.loop.delivery import PROCESS_STRIDE, OutputBatch, PendingOutput
 from workloads.loop.reading import InputReader
 from workloads.loop.worker import WorkerSettings
+from workloads.model.policy import Delivery
 from workloads.model.workload import WorkloadStage, pinned_id
 
 MOST_TRANSACTIONS = 8
 """A case in which more transactions fail does not end."""
 CALL_TIMEOUT_S = 10.0
 """How long a call is repeated."""
+JOIN_S = 20.0
+"""How long a member waits for its partitions."""
+POLL_S = 0.05
+"""How long a member waits for records that it never gets, while it takes part in rebalances."""
 
 
 class ProgramWorker:
@@ -62,10 +77,13 @@ class ProgramWorker:
             settings.bootstrap, settings.group or "", journal.name, stage.promised, max_records=1
         )
         self.reader = InputReader(client, consumer_settings, journal, settings.process)
-        self.group = client.unsubscribed_consumer(consumer_settings)
+        self.group: GroupConsumer = client.unsubscribed_consumer(consumer_settings)
+        self._joins = settings.delivery is Delivery.PROGRAMS_OF_MEMBERS
+        self._consumer_settings = consumer_settings
 
     def run(self) -> None:
         """Carry out programs until the run stops the worker or replaces it."""
+        self.join()
         self.control.report(Report(ready=True))
         while (order := self.control.next_case()) is not None:
             program = CaseProgram(self, order)  # if it ends with a kill, its producer stays open until then
@@ -75,8 +93,41 @@ class ProgramWorker:
         self.group.close()
 
     def next_process(self) -> None:
-        """Continue under another process number, as another worker would."""
+        """Continue under another process number, and as another member of the group, as another worker would."""
         self.reader.change_process(self.reader.process + PROCESS_STRIDE)
+        self.join()
+
+    def join(self) -> None:
+        """If workers are members of their group, join it, and leave it first if this worker is in it."""
+        if not self._joins:
+            return
+        self.group.close()
+        self.group = self.client.consumer(
+            self._consumer_settings, self.stage.reads, Member(), lambda error: None
+        )
+        self.keep_up()
+
+    def keep_up(self) -> None:
+        """If the worker is a member of its group, take part in a rebalance, and wait until it has partitions."""
+        deadline_s = time.monotonic() + JOIN_S
+        while self._joins:
+            self.group.poll(1, POLL_S)
+            if self.group.assigned():
+                return
+            if time.monotonic() > deadline_s:
+                raise WaitTimeout("the group to assign partitions", JOIN_S, "none are assigned")
+            self.control.listen()
+
+
+class Member:
+    """The listener of a member. It reads nothing itself: a case names the partition that its worker reads."""
+
+    def on_assigned(self, topic_partitions: Sequence[tuple[str, int]]) -> Sequence[PartitionOffset]:
+        """Begin behind every input, so that no record is delivered."""
+        return [PartitionOffset(topic, partition, INPUTS) for topic, partition in topic_partitions]
+
+    def on_revoked(self, topic_partitions: Sequence[tuple[str, int]]) -> None:
+        """Do nothing: no position is kept."""
 
 
 class CaseProgram:
@@ -85,6 +136,7 @@ class CaseProgram:
     def __init__(self, worker: ProgramWorker, order: CaseOrder) -> None:
         self._worker = worker
         self._order = order
+        self._stops = set(order.stops)
         (topic,) = worker.stage.reads
         self._partition: TopicPartition = (topic, order.number)
         self._steps: list[tuple[int, str]] = []
@@ -148,15 +200,19 @@ class CaseProgram:
                 if not self._order.killed:
                     self._replace_producer()
                 return
-            end = "commit" if part == "C" else "abort"
-            outcome = self._transact(2 if part == "B" else 1, end)
+            end = "commit" if part in "Cc" else "abort"
+            outcome = self._transact(2 if part == "B" else 1, end, at_once=part.islower())
             if self._position > start or (end == "abort" and outcome is Outcome.FAIL):
                 return
 
-    def _transact(self, inputs: int, end: str | None) -> Outcome:
-        """Process inputs in a transaction. With `end` None, its producer is lost before the end."""
+    def _transact(self, inputs: int, end: str | None, *, at_once: bool = False) -> Outcome:
+        """Process inputs in a transaction. With `end` None, its producer is lost before the end.
+
+        With `at_once`, the outputs of all topics are sent before the first response.
+        """
         worker = self._worker
         self._open()
+        worker.keep_up()
         self._transactions += 1
         batch = self._poll(inputs)
         positions = BatchOffsets.of(batch)
@@ -179,7 +235,7 @@ class CaseProgram:
             )
         )
         with self._producer.transaction(op, worker.reader.process, len(outputs)) as txn:
-            self._send_outputs(txn, prepared, op)
+            self._send_outputs(txn, prepared, op, at_once=at_once)
             if end is not None:
                 self._send_offsets(txn, prepared, op)
                 self._reach("end")
@@ -196,12 +252,15 @@ class CaseProgram:
             self._replace_producer()
         return txn.outcome
 
-    def _send_outputs(self, txn: Transaction, batch: OutputBatch, op: int) -> None:
+    def _send_outputs(self, txn: Transaction, batch: OutputBatch, op: int, *, at_once: bool) -> None:
         """Send the outputs of each topic, and wait for their responses."""
         worker = self._worker
         txn.begin()
+        if at_once:
+            self._reach("outputs")
         for topic in worker.stage.writes:
-            self._reach(topic)
+            if not at_once:
+                self._reach(topic)
             for n, pending in enumerate(batch.outputs):
                 out = pending.output
                 if out.topic == topic:
@@ -209,7 +268,9 @@ class CaseProgram:
                         value_name(worker.journal.name, op, n), pending.input_positions
                     )
                     txn.send(n, topic, out.key, out.value, headers, partition=self._order.number)
-            txn.flush()
+            if not at_once:
+                txn.flush()
+        txn.flush()
 
     def _send_offsets(self, txn: Transaction, batch: OutputBatch, op: int) -> None:
         worker = self._worker
@@ -256,8 +317,9 @@ class CaseProgram:
         return batch
 
     def _reach(self, step: str, transaction: int | None = None) -> None:
-        """Note a step. Wait there if the run has ordered it."""
+        """Note a step. Wait there the first time if the run has ordered it."""
         name = f"{transaction or self._transactions}.{step}"
         self._steps.append((time.monotonic_ns(), name))
-        if name == self._order.stop:
+        if name in self._stops:
+            self._stops.remove(name)
             self._worker.control.wait_at(name)

@@ -190,7 +190,7 @@ class Worker:
                 return CommitThenSend(self.context)
             case Delivery.IDEMPOTENT | Delivery.AT_LEAST_ONCE as delivery:
                 return SendThenCommit(self.context, idempotent=delivery is Delivery.IDEMPOTENT)
-            case Delivery.MIXED | Delivery.RELAYED | Delivery.PROGRAMS as mode:
+            case Delivery.MIXED | Delivery.RELAYED | Delivery.PROGRAMS | Delivery.PROGRAMS_OF_MEMBERS as mode:
                 raise ValueError(f"{mode} is delivered by another class of workers")
 
     def _transactional_id(self) -> str:

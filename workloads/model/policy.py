@@ -16,6 +16,7 @@ class Delivery(StrEnum):
     PROGRAMS = (
         "programs"  # small programs of transactions, one for each partition, that the run orders one by one
     )
+    PROGRAMS_OF_MEMBERS = "programs-of-members"  # the same, and the workers are members of their group
     MIXED = "mixed-transactions"  # random sends and polls in a transaction; no input leads to an output
     IDEMPOTENT = "idempotent"  # outputs by an idempotent producer; then the offsets
     AT_LEAST_ONCE = "at-least-once"  # outputs, twice if a response was lost; then the offsets
@@ -31,7 +32,14 @@ class Delivery(StrEnum):
     @property
     def transactional(self) -> bool:
         """Whether workers use Kafka transactions."""
-        return self in (self.TRANSACTIONS, self.PINNED, self.PROGRAMS, self.MIXED, self.RELAYED)
+        return self in (
+            self.TRANSACTIONS,
+            self.PINNED,
+            self.PROGRAMS,
+            self.PROGRAMS_OF_MEMBERS,
+            self.MIXED,
+            self.RELAYED,
+        )
 
     @property
     def stored(self) -> bool:
@@ -93,6 +101,7 @@ _STEPS: Mapping[Delivery, tuple[WorkerStep, ...]] = {
     Delivery.TRANSACTIONS: tuple(WorkerStep),
     Delivery.PINNED: tuple(WorkerStep),
     Delivery.PROGRAMS: (),
+    Delivery.PROGRAMS_OF_MEMBERS: (),
     Delivery.MIXED: tuple(
         step for step in WorkerStep if step not in (WorkerStep.AFTER_TRANSFORM, WorkerStep.AFTER_OFFSETS)
     ),
@@ -108,6 +117,7 @@ _ZOMBIE_STEPS: Mapping[Delivery, tuple[WorkerStep, ...]] = {
     Delivery.TRANSACTIONS: _IN_TRANSACTION,
     Delivery.PINNED: _IN_TRANSACTION,
     Delivery.PROGRAMS: (),
+    Delivery.PROGRAMS_OF_MEMBERS: (),
     Delivery.MIXED: (WorkerStep.AFTER_SEND, WorkerStep.BEFORE_COMMIT),
     Delivery.IDEMPOTENT: (WorkerStep.AFTER_SEND,),
     Delivery.AT_LEAST_ONCE: (WorkerStep.AFTER_SEND,),

@@ -209,7 +209,7 @@ class Workload:
                     worker: transactional_id(stage.name if policy.shared_id else worker, tag)
                     for worker in workers
                 }
-            case Delivery.PINNED | Delivery.PROGRAMS:
+            case Delivery.PINNED | Delivery.PROGRAMS | Delivery.PROGRAMS_OF_MEMBERS:
                 topic_partitions = [
                     pinned_id(topic, n) for topic in stage.reads for n in range(self.partitions(options))
                 ]
