@@ -1,5 +1,6 @@
 """An exploration from the first recording to its outcome. It goes on where it was interrupted."""
 
+import shlex
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -190,7 +191,7 @@ class Explorer:
             if sent and sent[outcome] != self.record.sent[outcome.case.program]:
                 case.changed = sent[outcome]
             add(outcome.case.name, case)
-        write_cases(folder, outcomes)
+        write_cases(folder, outcomes, self.record.command)
         self._save()
 
     def _save(self) -> None:
@@ -240,7 +241,8 @@ def explore(
     if only is not None:
         folder /= ONE_CASE
         scope = structs.replace(scope, programs=(only.partition(" ")[0],))
-    record = Exploration(client, options.kafka, level, scope, not_offered=_not_offered(options, scope))
+    record = Exploration(client, options.kafka, level, scope, _command(options, scope))
+    record.not_offered = _not_offered(options, scope)
     earlier = None if again or only is not None else load(folder)
     if earlier is not None and not earlier.finished and earlier.scope == scope:
         record = earlier
@@ -256,6 +258,17 @@ def explore(
         explorer = Explorer(options, folder, record, spark, progress, interrupt, limit_s)
         explorer.run(only)
     return record, folder
+
+
+def _command(options: Options, scope: Scope) -> str:
+    """Return the command that explores this client on this cluster."""
+    words = ["fencepost", "explore"]
+    flags = ("client", "driver", "kafka", "transaction_version")
+    for name, value in [*((name, getattr(options, name)) for name in flags), ("brokers", scope.brokers)]:
+        default = getattr(Options(), name) if name in flags else 1
+        if value != default:
+            words += [f"--{name.replace('_', '-')}", shlex.quote(str(value))]
+    return " ".join([*words, *(["--members"] if scope.members else [])])
 
 
 def client_name(options: Options) -> str:

@@ -60,15 +60,18 @@ class CellPart:
     cases: Sequence[CasePart]
 
 
-def write_cases(folder: Path, outcomes: Sequence[CaseOutcome]) -> None:
-    """Write a text for each case of a batch: what its rule did, its requests, and the states of its transactions."""
+def write_cases(folder: Path, outcomes: Sequence[CaseOutcome], command: str) -> None:
+    """Write a text for each case of a batch: what its rule did, its requests, and the states of its transactions.
+
+    `command` explores its client.
+    """
     tables = RunTables(folder, wall_ms_at_zero(folder))
     texts = folder / TEXTS
     texts.mkdir(exist_ok=True)
     for outcome in outcomes:
         steps = of_id(tables, pinned_id(TASKS, outcome.case.number))
         text = "\n".join(
-            [*_head(outcome), "", *step_lines(steps), "", *_records(tables, outcome.case.number), ""]
+            [*_head(outcome, command), "", *step_lines(steps), "", *_records(tables, outcome.case.number), ""]
         )
         _text_of(folder, outcome.case.number).write_text(text, encoding="utf-8")
 
@@ -77,14 +80,14 @@ def _text_of(folder: Path, number: int) -> Path:
     return folder / TEXTS / f"{number}.txt"
 
 
-def _head(outcome: CaseOutcome) -> Iterator[str]:
+def _head(outcome: CaseOutcome, command: str) -> Iterator[str]:
     case = outcome.case
     yield case.name
     yield f"its fault: {outcome.proof}" if outcome.proof else "without a fault"
     yield from (f"it needed a new producer: {error}" for error in outcome.errors)
     if outcome.stuck:
         yield f"it is stuck: {outcome.stuck}"
-    yield f'again: fencepost explore --programs {case.program} --case "{case.name}"'
+    yield f'again: {command} --case "{case.name}"'
 
 
 def _records(t: RunTables, number: int) -> Iterator[str]:

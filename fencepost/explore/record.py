@@ -108,6 +108,7 @@ class Exploration(Struct):
     kafka: str
     transaction_version: int
     scope: Scope
+    command: str = "fencepost explore"  # with the options of the client and the cluster
     sent: dict[str, list[SentRequest]] = field(default_factory=dict)
     """By program, its requests without faults."""
     cases: dict[str, TriedCase] = field(default_factory=dict)  # by name

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+import fencepost.explore.record
 from fencepost.explore import explore as module
 from fencepost.explore.explore import explore
 from fencepost.explore.record import CaseVerdict, Exploration
-from fencepost.explore.space import CaseKind, cases_of
+from fencepost.explore.space import cases_of, scope_of
 from fencepost.runs.progress import LineProgress
-from harness.protocol.cases import Case
+from harness.protocol.cases import Case, CaseFault
 from harness.protocol.rules import Action, ProtocolRule, Selector
 from harness.results.verdict import Validity
 from harness.settings.options import Options
@@ -44,14 +45,14 @@ def exploration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exploratio
         names = {*WRONG, *RIGHT, FENCED}
         yield from (case for case in cases_of(*arguments, **more) if case.name in names)
         never_sent = ProtocolRule("case", Selector("OffsetCommit"), Action.DROP)
-        yield Case(0, NOT_MET, "CC", "1.end", never_sent)
+        yield Case(0, NOT_MET, "CC", (CaseFault("1.end", never_sent),))
 
     store = tmp_path_factory.mktemp("explore")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "cases_of", some_cases)
-        patch.setattr(module, "TIMES_ALONE", 0)  # no case is tried alone, which takes most of the time
+        patch.setattr(fencepost.explore.record, "TIMES_ALONE", 0)  # no case is tried alone, which takes most of the time
         options = Options(store=str(store), workers=8, seed=1)
-        record, folder = explore(options, ["CC"], list(CaseKind), LineProgress(io.StringIO()))
+        record, folder = explore(options, scope_of(["CC"]), LineProgress(io.StringIO()))
     assert (folder / "explore.json").is_file() and Path(folder / "batches").is_dir()
     yield record
 

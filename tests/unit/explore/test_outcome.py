@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from fencepost.explore.judge import anomalies_of_no_case, judge
-from fencepost.explore.outcome import lines, outcome_of
+from fencepost.explore.outcome import badge, certificate, lines, outcome_of
+from fencepost.explore.page import write_page
 from fencepost.explore.record import FILE, TIMES_ALONE, CaseVerdict, Exploration, TriedCase, load
+from fencepost.explore.space import scope_of
 from harness.common.errors import UnreadableInput
-from harness.protocol.cases import Case, CaseOutcome
+from harness.protocol.cases import Case, CaseFault, CaseOutcome
 from harness.protocol.rules import Action, ProtocolRule, Selector
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, Validity, Verdict
@@ -26,8 +28,9 @@ def tried(verdict: CaseVerdict, *alone: CaseVerdict) -> TriedCase:
 
 def exploration(*cases: TriedCase) -> Exploration:
     names = [f"CC hold EndTxn#{n} > end" for n in range(1, len(cases) + 1)]
-    record = Exploration("librdkafka-1", "4.4.0", 2, ["CC"], ["hold"], False)
-    record.sent = {"CC": [("EndTxn", n, f"{n}.end") for n in range(1, len(cases) + 1)]}
+    record = Exploration("librdkafka-1", "4.4.0", 2, scope_of(["CC"], ["hold"]))
+    record.command, record.ended = "fencepost explore --client java", "2026-11-30T01:02:03"
+    record.sent = {"CC": [("EndTxn", n, f"{n}.end", 1) for n in range(1, len(cases) + 1)]}
     record.cases = dict(zip(names, cases, strict=True))
     record.all_cases = len(cases)
     return record
@@ -64,7 +67,7 @@ def test_a_finding_of_no_case_is_named() -> None:
     anomalies = {"stuck-completion": AnomalyFindings(1, examples=[of_log])}
     verdict = Verdict("h", "h", None, Validity.INVALID.json, "", anomalies)
     assert anomalies_of_no_case([outcome(0)], verdict) == ["stuck-completion"]
-    ((_, case),) = judge([outcome(0)], verdict, "b")
+    (case,) = judge([outcome(0)], verdict, "b")
     assert case.verdict is RIGHT
 
 
@@ -72,7 +75,8 @@ def test_a_finding_of_no_case_is_named() -> None:
 def test_the_fault_of_a_batch_acts_only_if_a_rule_had_its_effect(acted: bool) -> None:
     effect = InjectedFault("2 cases")
     rule = ProtocolRule("case", Selector("EndTxn"), Action.DROP)
-    prove(effect, [CaseOutcome(Case(n, "x", "CC", rule=rule), 0, 1, acted=acted and n == 0) for n in (0, 1)])
+    faults = (CaseFault("1.end", rule),)
+    prove(effect, [CaseOutcome(Case(n, "x", "CC", faults), 0, 1, acted=acted and n == 0) for n in (0, 1)])
     assert effect.acted is acted and bool(effect.unmet_goals) is not acted
 
 
@@ -113,9 +117,18 @@ def test_the_json_counts_cases_and_joins_findings_of_one_request() -> None:
     body = outcome_of(record, Path("s"))
     assert body["valid"] is False and body["folder"] == "s"
     counts = {"right": 1, "wrong": 1, "fenced": 0, "stuck": 1, "not_met": 0}
-    assert body["cases"] == {"all": 3, "tried": 3, **counts, "unsteady": 0}
-    (finding,) = body["findings"]
-    assert finding["smallest"] == "CC hold EndTxn#2 > end" and finding["anomalies"] == ["torn-transaction"]
+    assert body["cases"] == {"all": 3, "tried": 3, **counts, "not_offered": 0, "unsteady": 0}
+    assert body["findings"] == [
+        {
+            "request": "CC EndTxn#2",
+            "kind": "hold",
+            "anomalies": ["torn-transaction"],
+            "cases": 1,
+            "smallest": "CC hold EndTxn#2 > end",
+            "alone": "1 of 1 each time",
+        }
+    ]
+    assert "two faults in one case" in body["not_in_it"]
 
 
 def test_the_text_has_a_matrix_and_each_wrong_case() -> None:
@@ -123,6 +136,40 @@ def test_the_text_has_a_matrix_and_each_wrong_case() -> None:
     assert text[:3] == ["CC        hold", "EndTxn#1  1.", "EndTxn#2  1X"]
     assert "    CC hold EndTxn#2 > end (alone 1 of 2)" in text
     assert text[-2] == "reason   2 of 2 cases tried: 1 right, 1 wrong"
+
+
+def test_an_exploration_is_finished_if_all_cases_were_tried_and_alone_as_often_as_they_must_be() -> None:
+    record = exploration(tried(RIGHT), tried(WRONG, WRONG, WRONG))
+    assert not record.finished
+    record.cases["CC hold EndTxn#2 > end"].alone.append(tried(WRONG))
+    assert record.finished
+    record.all_cases += 1
+    assert not record.finished
+
+
+def test_the_certificate_says_what_was_tried_and_what_was_not() -> None:
+    record = exploration(tried(RIGHT), tried(FENCED))
+    record.not_offered = ["AC"]
+    text = " ".join(certificate(record))
+    for part in (
+        "librdkafka-1 with Kafka 4.4.0, transaction version 2, 2026-11-30: valid.",
+        "2 of 2 cases tried: 1 right, 1 fenced.",
+        "Tried: the faults hold on the messages of the programs CC.",
+        "the programs AC, for which the client lacks a step",
+        "members of the group",
+    ):
+        assert part in text
+    assert badge(record).startswith("[Fencepost: 2 of 2 faults")
+
+
+def test_the_page_has_each_case_with_its_verdict_and_escapes_its_words(tmp_path: Path) -> None:
+    record = exploration(tried(RIGHT), tried(WRONG, WRONG, RIGHT, WRONG), tried(NOT_MET))
+    record.cases["CC hold EndTxn#3 > end"].proof = "<script>x</script>"
+    write_page(record, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert page.count("CC hold EndTxn#1 &gt; end") == 1 and "<script>" not in page
+    assert "alone 2 of 3 wrong" in page and 'href="batches/001/x/cases/0.txt"' in page
+    assert 'fencepost explore --client java --case "CC hold EndTxn#2 &gt; end"' in page
 
 
 def outcome(number: int, *, acted: bool = True, errors: tuple[str, ...] = (), stuck: str = "") -> CaseOutcome:
@@ -153,7 +200,7 @@ def test_a_finding_is_of_the_case_of_its_partition_or_transactional_id() -> None
         outcome(4, acted=False),
     ]
     outcomes += [outcome(5, errors=("fenced",)), outcome(6, stuck="it did not end")]
-    found = [(case.verdict, case.anomalies) for _, case in judge(outcomes, verdict, "b")]
+    found = [(case.verdict, case.anomalies) for case in judge(outcomes, verdict, "b")]
     assert found == [
         (RIGHT, []),
         (WRONG, ["torn-transaction"]),

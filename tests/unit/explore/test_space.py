@@ -1,10 +1,12 @@
 """The space of cases: which cases a recorded program has, and which rule each of them is."""
 
+import re
 from collections import Counter
 
 import pytest
 
-from fencepost.explore.space import CaseKind, Request, cases_of, requests_of
+from fencepost.explore.space import CaseKind, Request, cases_of, pairs_of, requests_of, scope_of
+from harness.common.errors import UsageError
 from harness.protocol.cases import OVER, Case, CaseOutcome
 from harness.protocol.rules import Action, Selector
 from harness.record.protocol_journal import RequestRecord
@@ -36,10 +38,11 @@ def named(name: str) -> Case:
     return case
 
 
-def record(seen_ns: int, api: str, *errors: str) -> RequestRecord:
+def record(seen_ns: int, api: str, *errors: str, returned_ns: int | None = None) -> RequestRecord:
     return RequestRecord(
-        seen_ns, 1, "client:w0", api, 1, seen_ns, None, 10, seen_ns, ("tasks-0",), errors=errors
-    )
+        seen_ns, 1, "client:w0", api, 1, seen_ns, None, 10, seen_ns, ("tasks-0",),
+        errors=errors, returned_ns=returned_ns,
+    )  # fmt: skip
 
 
 def test_each_request_has_each_kind_of_fault_and_each_place_of_a_release() -> None:
@@ -63,20 +66,21 @@ def test_the_names_of_cases_differ() -> None:
 
 def test_a_held_request_is_released_after_its_repetition_and_all_requests_up_to_the_place() -> None:
     case = named("CC hold EndTxn#1 > Produce#3")
-    assert case.rule is not None and case.rule.action is Action.HOLD and case.stop == "1.end"
-    assert [select.api for select in case.rule.release.after] == ["EndTxn", "AddPartitionsToTxn", "Produce"]
+    (fault,) = case.faults
+    assert fault.rule.action is Action.HOLD and fault.stop == "1.end"
+    assert [select.api for select in fault.rule.release.after] == ["EndTxn", "AddPartitionsToTxn", "Produce"]
 
 
 def test_a_copy_is_not_repeated_by_its_client() -> None:
     case = named("CC duplicate EndTxn#1 > Produce#3")
-    assert case.rule is not None
-    assert [select.api for select in case.rule.release.after] == ["AddPartitionsToTxn", "Produce"]
+    (fault,) = case.faults
+    assert [select.api for select in fault.rule.release.after] == ["AddPartitionsToTxn", "Produce"]
 
 
 def test_the_last_place_is_after_the_last_response() -> None:
     case = named("CC hold EndTxn#2 > end")
-    assert case.rule is not None
-    assert case.rule.release.after == (Selector("EndTxn"), Selector("EndTxn", "response"))
+    (fault,) = case.faults
+    assert fault.rule.release.after == (Selector("EndTxn"), Selector("EndTxn", "response"))
 
 
 @pytest.mark.parametrize(("all_errors", "least"), [(False, 5), (True, 11)])
@@ -108,3 +112,51 @@ def test_a_request_that_is_sent_again_in_its_step_counts_once() -> None:
         "AddPartitionsToTxn#2",
         "EndTxn#1",
     ]
+
+
+def test_two_requests_of_one_step_that_both_succeed_are_two() -> None:
+    steps = ((0, "1.init"), (10, "1.outputs"), (40, OVER))
+    journal = [
+        record(11, "AddPartitionsToTxn", "CONCURRENT_TRANSACTIONS", returned_ns=12),
+        record(13, "AddPartitionsToTxn", "NONE", returned_ns=15),
+        record(14, "AddPartitionsToTxn", "NONE", returned_ns=16),
+        record(17, "AddPartitionsToTxn", "NONE", returned_ns=18),
+    ]
+    sent = requests_of(CaseOutcome(Case(0, "cc", "cc"), 0, 40, steps), journal)
+    assert [(str(request), request.nth) for request in sent] == [
+        ("AddPartitionsToTxn#1", 1),
+        ("AddPartitionsToTxn#2", 2),
+        ("AddPartitionsToTxn#3", 3),
+    ]
+    second = next(case for case in cases_of("cc", sent, [CaseKind.REQUEST_LOST]) if "#2" in case.name)
+    assert second.faults[0].rule.nth == 2
+
+
+def test_the_second_fault_of_a_pair_is_on_a_request_behind_the_first() -> None:
+    first = named("CC error-instead Produce#3 = UNKNOWN_SERVER_ERROR")
+    sent = [
+        *two_transactions()[:11],
+        Request("EndTxn", 2, "2.second"),
+        Request("InitProducerId", 2, "3.init"),
+    ]
+    pairs = list(pairs_of(first, sent, [CaseKind.REQUEST_LOST]))
+    assert [case.name.partition(" + ")[2] for case in pairs] == [
+        "request-lost AddPartitionsToTxn#3",
+        "request-lost AddPartitionsToTxn#4",
+        "request-lost EndTxn#2",
+        "request-lost InitProducerId#2",
+    ]
+    assert all(case.faults[0] == first.faults[0] and len(case.faults) == 2 for case in pairs)
+
+
+@pytest.mark.parametrize(
+    ("programs", "kinds", "message"),
+    [
+        (["CX"], ["hold"], "a program has the parts C, c, A, a, B, K, R, as in CC, AC, CA, CKC, not 'CX'"),
+        ([""], ["hold"], "not ''"),
+        (["CC"], ["holt"], 'did you mean "hold"'),
+    ],
+)
+def test_an_unknown_program_or_kind_is_refused(programs: list[str], kinds: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        scope_of(programs, kinds)

@@ -4,6 +4,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -28,8 +29,9 @@ def carry_out(
     client: FakeClient,
     folder: Path,
     program: str,
-    stop: str | None = None,
+    stops: tuple[str, ...] = (),
     at_step: Callable[[str], None] = lambda step: None,
+    **more: Any,
 ) -> tuple[CaseEnd, list[str]]:
     """Carry out one case. Returns its end, and the steps at which the worker waited for the run."""
     client.logs["tasks", CASE] = [
@@ -40,7 +42,7 @@ def carry_out(
     waits: list[str] = []
 
     def run_side() -> None:
-        run_end.sendall(Command(case=CaseOrder(CASE, program, stop)).line())
+        run_end.sendall(Command(case=CaseOrder(CASE, program, stops, **more)).line())
         for line in run_end.makefile("rb"):
             report = Report.parse(line)
             if report.step is not None:
@@ -100,9 +102,30 @@ def test_a_lost_producer_sends_no_offsets_and_does_not_end_its_transaction(tmp_p
     assert calls(client) == ["init", *TRANSACTION, "commit", *lost, *TRANSACTION, "commit", "discard"]
 
 
+def test_a_worker_that_is_to_be_killed_keeps_its_producer_and_the_next_one_continues(tmp_path: Path) -> None:
+    client = FakeClient()
+    first, _ = carry_out(client, tmp_path, "CK", killed=True)
+    lost = [*TRANSACTION, "commit", "begin", "send", "send"]
+    assert calls(client) == ["init", *lost] and first.begun == 2
+    (tmp_path / "next").mkdir()
+    second, _ = carry_out(client, tmp_path / "next", "C", begun=first.begun)
+    assert calls(client) == ["init", *lost, "init", *TRANSACTION, "commit", "discard"]
+    assert [step for _, step in second.steps][:2] == ["3.init", "3.first"]
+
+
+def test_the_outputs_of_both_topics_can_be_sent_at_once(tmp_path: Path) -> None:
+    client = FakeClient()
+    end, _ = carry_out(client, tmp_path, "ca")
+    steps = [step for _, step in end.steps if step.startswith("1.")]
+    assert steps == ["1.init", "1.outputs", "1.offsets", "1.end"]
+    assert calls(client)[:11] == ["init", *TRANSACTION, "commit", *TRANSACTION, "abort"]
+
+
 def test_the_worker_waits_before_the_step_of_its_order_and_when_the_program_is_over(tmp_path: Path) -> None:
     client, before = FakeClient(), []
-    end, waits = carry_out(client, tmp_path, "CC", "2.offsets", lambda step: before.append(calls(client)[-1]))
+    end, waits = carry_out(
+        client, tmp_path, "CC", ("2.offsets",), lambda step: before.append(calls(client)[-1])
+    )
     assert waits == ["2.offsets", OVER] and before == ["send", "commit"]
     names = [f"{number}.{step}" for number in (1, 2) for step in ("first", "second", "offsets", "end")]
     assert [step for _, step in end.steps] == ["1.init", *names, OVER]
@@ -114,7 +137,7 @@ def test_another_worker_takes_over_if_the_group_has_another_offset(tmp_path: Pat
     def set_back(step: str) -> None:
         client.committed["tasks", CASE] = 1
 
-    carry_out(client, tmp_path, "CC", None, set_back)
+    carry_out(client, tmp_path, "CC", (), set_back)
     assert calls(client)[-7:] == ["init", *TRANSACTION, "commit", "discard"]
 
 
@@ -124,7 +147,7 @@ def test_the_errors_after_which_a_new_producer_was_needed_are_reported(tmp_path:
     def recover(step: str) -> None:
         client.fails = {}
 
-    end, waits = carry_out(client, tmp_path, "C", "2.init", recover)
+    end, waits = carry_out(client, tmp_path, "C", ("2.init",), recover)
     assert end.errors == ("send-offsets was to fail",) and waits == ["2.init", OVER]
     assert client.committed == {("tasks", CASE): INPUTS} and not end.left
 
