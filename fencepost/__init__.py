@@ -8,14 +8,16 @@ This package imports no other package of Fencepost. The command runs in a separa
 may have packages with the same names (`workloads`, `reports`).
 """
 
-from fencepost.api import FencepostFailed, Result, RunFunction, check, replay, rule, run
-from fencepost.api_types import CheckOptions, RunOptions
+from fencepost.api import Explored, FencepostFailed, Result, RunFunction, check, explore, replay, rule, run
+from fencepost.api_types import CheckOptions, ExploreOptions, RunOptions
 from fencepost.sharing.process import shared_spark
 from fencepost.verdict_types import VerdictDocument
 from fencepost.your_pipeline import Pipeline, Stage
 
 __all__ = [
     "CheckOptions",
+    "ExploreOptions",
+    "Explored",
     "FencepostFailed",
     "Pipeline",
     "Result",
@@ -24,6 +26,7 @@ __all__ = [
     "Stage",
     "VerdictDocument",
     "check",
+    "explore",
     "replay",
     "rule",
     "run",

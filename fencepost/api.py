@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Unpack
 
-from fencepost.api_types import CheckOptions, RunOptions
+from fencepost.api_types import CheckOptions, ExploreOptions, RunOptions
 from fencepost.verdict_types import FaultDocument, VerdictDocument
 from fencepost.your_pipeline import Pipeline
 
@@ -208,6 +208,63 @@ def check(
     )
 
 
+@dataclass(frozen=True)
+class Explored:
+    """The outcome of an exploration of a client."""
+
+    valid: bool | None  # None: unknown
+    cases: Mapping[str, int]  # all, tried, right, wrong, fenced, stuck, not_met, not_offered, unsteady
+    findings: Sequence[Mapping[str, Any]]  # request, kind, anomalies, cases, smallest, alone
+    not_in_it: Sequence[str]  # what was not tried
+    folder: Path
+
+    @property
+    def report(self) -> Path:
+        """The path of the HTML page."""
+        return self.folder / "report.html"
+
+    def assert_valid(self) -> None:
+        """Raise an AssertionError if a case is wrong each time, or if it is not known what a case does."""
+        __tracebackhide__ = True
+        if self.valid is not True:
+            raise AssertionError(self.explain())
+
+    def explain(self) -> str:
+        """Describe the outcome in a few lines: the counts, each finding with its smallest case, and the page."""
+        word = {True: "valid", False: "invalid", None: "unknown"}[self.valid]
+        counts = ", ".join(f"{count:,} {name}" for name, count in self.cases.items() if count)
+        wrong = [
+            f"  {finding['request']}: {', '.join(finding['anomalies'])}, for example {finding['smallest']}"
+            for finding in self.findings
+        ]
+        return "\n".join([f"{word}: {counts}", *wrong, f"report: {self.report}"])
+
+
+def explore(*, timeout_s: float | None = None, **options: Unpack[ExploreOptions]) -> Explored:
+    """Try every single fault on the messages of small transactional programs of a client.
+
+        fencepost.explore(client="java", programs=["CC", "AC"]).assert_valid()
+
+    An exploration that was interrupted goes on. Raises as `run` does.
+
+    Args:
+        timeout_s: Seconds after which the exploration is interrupted. None: no limit.
+        options: The options of `fencepost explore`, with underscores. None means the default.
+    """
+    __tracebackhide__ = True
+    words: list[str] = []
+    for key, value in options.items():
+        flag = f"--{key.replace('_', '-')}"
+        if isinstance(value, bool):
+            words += [flag] if value else []
+        elif value is not None:
+            words += [flag, ",".join(value) if isinstance(value, list | tuple) else str(value)]
+    ((outcome, _),) = _outcomes(["explore", "--json", *words], timeout_s)
+    valid = outcome["valid"] if isinstance(outcome["valid"], bool) else None
+    names = ("cases", "findings", "not_in_it")
+    return Explored(valid, **{name: outcome[name] for name in names}, folder=Path(outcome["folder"]))
+
+
 def replay(
     folder: str | os.PathLike[str],
     *,
@@ -265,7 +322,16 @@ def option_words(options: Mapping[str, Any]) -> list[str]:
 
 
 def _call(arguments: Sequence[str], timeout_s: float | None) -> list[Result]:
-    """Run the command until it ends, and read the verdicts from its standard output. Standard error is inherited."""
+    """Run the command until it ends, and return the verdicts."""
+    __tracebackhide__ = True
+    return [_result(verdict, status) for verdict, status in _outcomes(arguments, timeout_s)]
+
+
+def _outcomes(arguments: Sequence[str], timeout_s: float | None) -> list[tuple[Any, int]]:
+    """Run the command until it ends. Returns each line of JSON on its standard output, with its exit status.
+
+    Standard error is inherited.
+    """
     __tracebackhide__ = True
     with tempfile.TemporaryDirectory(prefix="fencepost-api-") as folder:
         message_file = Path(folder) / "last-words"
@@ -291,9 +357,7 @@ def _call(arguments: Sequence[str], timeout_s: float | None) -> list[Result]:
                 if process.poll() is None:
                     _end(process)
         message = message_file.read_text(encoding="utf-8") if message_file.exists() else ""
-    results = [
-        _result(json.loads(line), process.returncode) for line in output.splitlines() if line.startswith("{")
-    ]
+    results = [(json.loads(line), process.returncode) for line in output.splitlines() if line.startswith("{")]
     if not results:
         details = f": {message}" if message else ""
         raise FencepostFailed(

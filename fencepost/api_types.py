@@ -67,6 +67,26 @@ class RunOptions(TypedDict, total=False):
     broker: Mapping[str, str] | None  # settings of the brokers
 
 
+class ExploreOptions(TypedDict, total=False):
+    """The options of `fencepost explore`. None means the default."""
+
+    programs: Names | None
+    kinds: Names | None
+    errors: str | None  # class or all
+    members: bool | None
+    pairs: bool | None
+    brokers: int | None
+    at_once: int | None  # cases at the same time
+    limit: float | str | None  # begin no batch after this time: 600 or "10m"
+    case: str | None  # try only this one
+    again: bool | None
+    client: str | None
+    driver: str | Path | None  # a folder with driver.toml
+    kafka: str | None
+    transaction_version: int | None
+    store: str | Path | None
+
+
 class CheckOptions(TypedDict, total=False):
     """The options of `fencepost check`. None means the default."""
 

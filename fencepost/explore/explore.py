@@ -17,6 +17,7 @@ from msgspec import structs
 
 from fencepost.explore.batch import BatchProgress, numbered, options_of_batch, run_batch
 from fencepost.explore.judge import anomalies_of_no_case, judge
+from fencepost.explore.outcome import verdict_of
 from fencepost.explore.page import write_cases, write_page
 from fencepost.explore.record import (
     FILE,
@@ -198,6 +199,7 @@ class Explorer:
         self.record.ended = datetime.now(UTC).isoformat(timespec="seconds")
         self.record.save(self.folder)
         write_page(self.record, self.folder)
+        verdict_of(self.record, self.folder).save(self.folder / "verdict.json")
 
     def _run(self, cases: Sequence[Case], at_once: int, progress: Progress) -> Path:
         """Carry out cases in a run, `at_once` of them at the same time. Returns its folder."""
@@ -229,19 +231,20 @@ def explore(
     limit_s: float | None = None,
     only: str | None = None,
     again: bool = False,
+    folder: Path | None = None,
 ) -> tuple[Exploration, Path]:
-    """Explore a client. Returns what is known, and the folder of the exploration.
+    """Explore a client. Returns what is known, and the folder of the exploration, which is in the store if not given.
 
     An unfinished exploration of the same client and the same cases goes on. Another one is kept beside the new one. A
     single case has a folder of its own. Raises `UsageError` and `PipelineFailed`.
     """
     level = kafka_version(options.kafka).transaction_level(options.transaction_version)
     client = client_name(options)
-    folder = Path(options.store) / "explore" / f"{client}-kafka-{options.kafka}-tv{level}"
+    folder = folder or Path(options.store) / "explore" / f"{client}-kafka-{options.kafka}-tv{level}"
     if only is not None:
         folder /= ONE_CASE
         scope = structs.replace(scope, programs=(only.partition(" ")[0],))
-    record = Exploration(client, options.kafka, level, scope, _command(options, scope))
+    record = Exploration(client, options.kafka, level, scope, command_of(options, scope))
     record.not_offered = _not_offered(options, scope)
     earlier = None if again or only is not None else load(folder)
     if earlier is not None and not earlier.finished and earlier.scope == scope:
@@ -260,7 +263,7 @@ def explore(
     return record, folder
 
 
-def _command(options: Options, scope: Scope) -> str:
+def command_of(options: Options, scope: Scope) -> str:
     """Return the command that explores this client on this cluster."""
     words = ["fencepost", "explore"]
     flags = ("client", "driver", "kafka", "transaction_version")

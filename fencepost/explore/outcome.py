@@ -8,6 +8,7 @@ from typing import Any
 
 from fencepost.explore.record import FILE, CaseVerdict, Exploration, TriedCase
 from fencepost.explore.space import BY_DEFAULT, PAIR, CaseKind
+from harness.results.verdict import AnomalyFindings, Verdict
 from harness.results.wording import join_words, plural
 
 SIGNS = {
@@ -86,6 +87,22 @@ def outcome_of(record: Exploration, folder: Path) -> dict[str, Any]:
     }
 
 
+def verdict_of(record: Exploration, folder: Path) -> Verdict:
+    """Return the outcome as the verdict of a run, for suites: each wrong case is a finding of each of its anomalies."""
+    counts = Counter(
+        anomaly for case in record.cases.values() if case.confirmed for anomaly in case.anomalies
+    )
+    anomalies = {name: AnomalyFindings(count) for name, count in sorted(counts.items())}
+    return Verdict(
+        str(folder),
+        folder.name,
+        None,
+        record.validity.json,
+        f"{record.validity.name.lower()}: {counted(record)}",
+        anomalies,
+    )
+
+
 def not_in_it(record: Exploration) -> list[str]:
     """Return what the exploration did not try, each as a noun."""
     scope = record.scope
@@ -159,7 +176,7 @@ def lines(record: Exploration, folder: Path) -> Iterator[str]:
     yield f"reason   {counted(record)}"
     if record.not_offered:
         yield f"         not offered by the client: {', '.join(record.not_offered)}"
-    yield f"page     {folder / 'index.html'}"
+    yield f"page     {folder / 'report.html'}"
 
 
 def matrix(program: str, record: Exploration) -> Iterator[list[str]]:

@@ -1,4 +1,4 @@
-"""The page of an exploration, `index.html`, and a text for each case with what its run has recorded."""
+"""The page of an exploration, `report.html`, and a text for each case with what its run has recorded."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -138,7 +138,7 @@ def write_page(record: Exploration, folder: Path) -> None:
         policy=shared.policy([style], []),
         style=Markup(style),
     )
-    (folder / "index.html").write_text(page, encoding="utf-8")
+    (folder / "report.html").write_text(page, encoding="utf-8")
 
 
 def _rows(program: str, record: Exploration) -> Iterator[tuple[str, list[CellPart]]]:

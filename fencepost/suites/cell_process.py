@@ -4,8 +4,10 @@ The request is JSON on standard input, so that no secret is on a command line. T
 """
 
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from fencepost.runs.progress import LineProgress
 from harness.common.errors import ExitStatus, FencepostError
@@ -21,6 +23,7 @@ class CellRequest(ProcessMessage, frozen=True):
     command: str  # repeats the run
     result_file: Path  # takes the `CellResult`
     judge: bool  # whether the process checks the run as well
+    explore: Mapping[str, Any] = {}  # what to explore; empty: it is a run
 
 
 class CellResult(ProcessMessage, frozen=True):
@@ -52,7 +55,11 @@ def run_cell(request: CellRequest) -> None:
     with closing(LineProgress(sys.stderr)) as progress:
         progress.say(f"seed {options.seed}")
         try:
-            if request.judge:
+            if request.explore:
+                from fencepost.suites.explorations import carry_out
+
+                carry_out(options, request.explore, progress)
+            elif request.judge:
                 run(options, progress, command=request.command)
             else:
                 run_without_verdict(options, progress, command=request.command)

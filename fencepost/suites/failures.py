@@ -30,7 +30,8 @@ class ListedFailure:
 
     def applies_to(self, cell: Cell) -> bool:
         """Return True if the failure is listed for this cell."""
-        return matches(self.where, self.options, {**cell.options, "nemesis": cell.nemesis})
+        own = {"nemesis": cell.nemesis} | ({"workload": cell.workload} if cell.explore else {})
+        return matches(self.where, self.options, {**cell.options, **own})
 
     def expired(self, today: date) -> bool:
         """Return True if the last day of a known failure has passed."""

@@ -1,5 +1,6 @@
 """Expand the tables of a suite file into rows. A row holds the options of one cell."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -59,6 +60,12 @@ def rows(
     tables = [("matrix", matrix)] if matrix else []
     tables += [(f"include {n}", table) for n, table in enumerate(include, 1)]
     return [row for where, table in tables for row in _expand(where, common, table, set_keys)]
+
+
+def slug_of(n: int, name: str) -> str:
+    """The name of the folder of the n-th cell."""
+    slug = re.sub(r"[^A-Za-z0-9._=-]+", "-", name).replace("=", "-").strip("-.")
+    return f"{n:03}-{slug}"[:64].rstrip("-.")
 
 
 def set_options(sets: Sequence[Mapping[str, Any]]) -> Options:

@@ -18,9 +18,18 @@ from msgspec import structs
 from fencepost import registry
 from fencepost.command_line import command_line
 from fencepost.runs.planning import draw_schedule
-from fencepost.suites import failures
+from fencepost.suites import explorations, failures
 from fencepost.suites.failures import ListedFailures
-from fencepost.suites.matrix import DRAWN, MatrixRow, matches, nemesis_text, rows, set_options, sets_as_toml
+from fencepost.suites.matrix import (
+    DRAWN,
+    MatrixRow,
+    matches,
+    nemesis_text,
+    rows,
+    set_options,
+    sets_as_toml,
+    slug_of,
+)
 from harness.clients.client_properties import ClientProperties
 from harness.cluster.kinds.registry import check_brokers_option, kafka_version_of
 from harness.common.documents import read_toml
@@ -30,8 +39,8 @@ from harness.common.secrets import REDACTED
 from harness.results.suite import Cell, Suite
 from harness.settings.options import FIELDS, Options, from_toml, to_toml
 
-TABLES = ("suite", "defaults", "matrix", "include", "exclude", "known", "expected")
-LISTS = ("include", "exclude", "known", "expected")
+TABLES = ("suite", "defaults", "matrix", "include", "explore", "exclude", "known", "expected")
+LISTS = ("include", "explore", "exclude", "known", "expected")
 SETTINGS = ("name", "seed", "judge")
 TOGETHER, EACH = "together", "each"
 CHECK_TIMES = (TOGETHER, EACH)
@@ -150,6 +159,11 @@ def _cells(seed: int, document: Mapping[str, Any], request: SuiteRequest) -> lis
         if name in cells:
             raise UsageError(f'two cells have the name "{name}": give them different options')
         cells[name] = _cell(n, seed, name, row, options, request)
+    for n, table in enumerate(document.get("explore", []), len(cells) + 1):
+        cell, options = explorations.plan(n, table, request.sets, request.settle)
+        if cell.name in cells:
+            raise UsageError(f'two cells have the name "{cell.name}": give them different options')
+        cells[cell.name] = cell, options
     for table in unused:
         raise UsageError(f"{table.where} matches no cell of this suite: correct it, or remove it")
     return list(cells.values())
@@ -230,7 +244,6 @@ def _cell(
     except UsageError as error:
         raise UsageError(f'cell "{name}": {error}') from None
     assert options.seed is not None
-    slug = re.sub(r"[^A-Za-z0-9._=-]+", "-", name).replace("=", "-").strip("-.")
     cell = Cell(
         name=name,
         workload=_workload(options),
@@ -241,7 +254,7 @@ def _cell(
         options=to_toml(options),
         command=command_line(options),
         more=_more(row, options) | ({"repeat": str(row.repeat)} if row.repeat is not None else {}),
-        slug=f"{n:03}-{slug}"[:64].rstrip("-."),
+        slug=slug_of(n, name),
     )
     return cell, options
 

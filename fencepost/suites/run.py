@@ -212,7 +212,7 @@ class SuiteRun:
             name=cell.slug,
         )
         result = self._record.result_of(cell)
-        request = CellRequest(options, cell.command, result, judge=self._check_each)
+        request = CellRequest(options, cell.command, result, judge=self._check_each, explore=cell.explore)
         read_end, write_end = os.pipe()
         with os.fdopen(write_end, "wb", buffering=0) as pipe:
             try:
@@ -256,7 +256,7 @@ class SuiteRun:
             return outcome.failed(cell, f"the run's {run.child.ending()}: {log} says more")
         if result.status != ExitStatus.VALID or folder is None:
             return outcome.failed(cell, result.error or "the run left no folder")
-        if not self._check_each:
+        if not self._check_each and not cell.explore:
             return cell
         verdict = self._record.verdict_of(cell) or FencepostError("its verdict cannot be read")
         return outcome.with_verdict(cell, verdict, self._plan.failures, self._today)

@@ -84,6 +84,7 @@ class Cell(Struct, frozen=True):
     seed: int
     options: Mapping[str, Any]  # as run.toml has them, without secrets
     command: str  # repeats the run
+    explore: Mapping[str, Any] = {}  # what an exploration tries; empty: the cell is a run
     more: Mapping[str, str] = {}  # other options in which it differs from other cells
     slug: Annotated[str, Meta(pattern=SLUG)] = ""  # name of its folder in `runs` and of its log in `logs`
     state: CellState = CellState.NOT_RUN

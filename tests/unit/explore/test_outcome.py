@@ -166,7 +166,7 @@ def test_the_page_has_each_case_with_its_verdict_and_escapes_its_words(tmp_path:
     record = exploration(tried(RIGHT), tried(WRONG, WRONG, RIGHT, WRONG), tried(NOT_MET))
     record.cases["CC hold EndTxn#3 > end"].proof = "<script>x</script>"
     write_page(record, tmp_path)
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert page.count("CC hold EndTxn#1 &gt; end") == 1 and "<script>" not in page
     assert "alone 2 of 3 wrong" in page and 'href="batches/001/x/cases/0.txt"' in page
     assert 'fencepost explore --client java --case "CC hold EndTxn#2 &gt; end"' in page
