@@ -219,9 +219,19 @@ class Explored:
     folder: Path
 
     @property
+    def anomalies(self) -> frozenset[str]:
+        """The names of the anomalies of all findings."""
+        return frozenset(name for finding in self.findings for name in finding["anomalies"])
+
+    @property
     def report(self) -> Path:
         """The path of the HTML page."""
         return self.folder / "report.html"
+
+    @property
+    def word(self) -> str:
+        """The verdict as a word: valid, invalid or unknown."""
+        return {True: "valid", False: "invalid", None: "unknown"}[self.valid]
 
     def assert_valid(self) -> None:
         """Raise an AssertionError if a case is wrong each time, or if it is not known what a case does."""
@@ -231,13 +241,12 @@ class Explored:
 
     def explain(self) -> str:
         """Describe the outcome in a few lines: the counts, each finding with its smallest case, and the page."""
-        word = {True: "valid", False: "invalid", None: "unknown"}[self.valid]
         counts = ", ".join(f"{count:,} {name}" for name, count in self.cases.items() if count)
         wrong = [
             f"  {finding['request']}: {', '.join(finding['anomalies'])}, for example {finding['smallest']}"
             for finding in self.findings
         ]
-        return "\n".join([f"{word}: {counts}", *wrong, f"report: {self.report}"])
+        return "\n".join([f"{self.word}: {counts}", *wrong, f"report: {self.report}"])
 
 
 def explore(*, timeout_s: float | None = None, **options: Unpack[ExploreOptions]) -> Explored:

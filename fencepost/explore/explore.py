@@ -28,7 +28,7 @@ from fencepost.explore.record import (
     TriedCase,
     load,
 )
-from fencepost.explore.space import PAIR, CaseKind, Request, cases_of, pairs_of, requests_of
+from fencepost.explore.space import PAIR, CaseKind, Request, cases_of, pairs_of, requests_of, scope_of
 from fencepost.runs.run_spark import RunSpark
 from harness.clients.driver import Driver
 from harness.common.errors import PipelineFailed, UsageError
@@ -263,15 +263,25 @@ def explore(
     return record, folder
 
 
-def command_of(options: Options, scope: Scope) -> str:
-    """Return the command that explores this client on this cluster."""
-    words = ["fencepost", "explore"]
-    flags = ("client", "driver", "kafka", "transaction_version")
-    for name, value in [*((name, getattr(options, name)) for name in flags), ("brokers", scope.brokers)]:
-        default = getattr(Options(), name) if name in flags else 1
-        if value != default:
-            words += [f"--{name.replace('_', '-')}", shlex.quote(str(value))]
-    return " ".join([*words, *(["--members"] if scope.members else [])])
+def command_of(options: Options, scope: Scope, *, whole: bool = False) -> str:
+    """Return the command that explores this client on this cluster, and with `whole` exactly this scope."""
+    default, usual = Options(), scope_of()
+    flags: dict[str, object] = {
+        name: value
+        for name in ("client", "driver", "kafka", "transaction_version")
+        if (value := getattr(options, name)) != getattr(default, name)
+    }
+    flags |= {name: True for name in ("members", *(["pairs"] if whole else [])) if getattr(scope, name)}
+    flags |= {"brokers": scope.brokers} if scope.brokers != usual.brokers else {}
+    if whole:
+        lists = {name: getattr(scope, name) for name in ("programs", "kinds")}
+        flags |= {name: ",".join(each) for name, each in lists.items() if each != getattr(usual, name)}
+        flags |= {"errors": "all"} if scope.all_errors else {}
+    words = [
+        f"--{name.replace('_', '-')}" + ("" if value is True else f" {shlex.quote(str(value))}")
+        for name, value in flags.items()
+    ]
+    return " ".join(["fencepost explore", *words])
 
 
 def client_name(options: Options) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost import registry
-from fencepost.api import FencepostFailed, Result, run
+from fencepost.api import Explored, FencepostFailed, Result, explore, run
 from harness.common.documents import read_toml
 from harness.common.errors import ExitStatus, UsageError
 from harness.common.names import check_name
@@ -18,6 +18,8 @@ from harness.results.reasons import CODES
 from harness.settings.options import Options, key_of
 
 FOLDER = Path(__file__).parent
+CASE = "case"
+"""The key of a bug that a case of `fencepost explore` shows, instead of a run."""
 SEED = 1
 """The seed of the first run. The n-th run has the n-th seed from here."""
 
@@ -59,8 +61,10 @@ class KnownBug:
                     f"Fencepost, after the steps in {Path(pipeline).parent}/README.md"
                 )
 
-    def is_shown_by(self, result: Result) -> bool:
+    def is_shown_by(self, result: Result | Explored) -> bool:
         """Return whether the verdict shows the bug, and each fault acted."""
+        if isinstance(result, Explored):  # a case whose fault did not act is not wrong
+            return result.valid is False and bool(result.anomalies & set(self.anomalies))
         if idle_faults(result):
             return False
         if self.reason:
@@ -98,11 +102,12 @@ def load(name: str) -> KnownBug:
 
 def _options(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
     """Check the options of a run. Raises `UsageError`."""
+    options = {key: value for key, value in table.items() if key != CASE}
     try:
-        Options().updated(table).validated(registry.known_names())
+        Options().updated(options).validated(registry.known_names())
     except UsageError as error:
         raise UsageError(f"{name}: {error}") from None
-    return {key_of(key): value for key, value in table.items()}
+    return {key if key == CASE else key_of(key): value for key, value in table.items()}
 
 
 @dataclass
@@ -161,16 +166,9 @@ def measure(counts: BugCounts, settings: BugRuns, say: Callable[[str], None]) ->
             say(f"{bug.name}, {kind} {n + 1} of {settings.times}")
             own = bug.bug if kind == "bug" else bug.control
             name = bug.name if kind == "bug" else f"{bug.name}-control"
-            options = {
-                "seed": settings.seed + n,
-                **own,
-                "kafka": kafka,
-                "store": settings.store,
-                "name": name,
-            }
             count.runs += 1
             try:
-                result = run(**options)
+                result = _carry_out(own, kafka, settings, name, n)
             except FencepostFailed as error:
                 if error.exit_status == ExitStatus.INTERRUPTED:
                     raise KeyboardInterrupt from error
@@ -184,15 +182,23 @@ def measure(counts: BugCounts, settings: BugRuns, say: Callable[[str], None]) ->
             yield f"{kind} {n + 1}: {describe(bug, kind, result, as_expected=as_expected)}"
 
 
-def describe(bug: KnownBug, kind: str, result: Result, *, as_expected: bool) -> str:
+def _carry_out(own: Mapping[str, Any], kafka: str, settings: BugRuns, name: str, n: int) -> Result | Explored:
+    """Carry out a run, or a case. The store of a case is a folder of its own, because a case replaces the last one."""
+    if CASE in own:
+        options = {key.replace("-", "_"): value for key, value in own.items()}
+        return explore(**options, kafka=kafka, store=Path(settings.store) / f"{name}-{n + 1}")
+    return run(**{"seed": settings.seed + n, **own, "kafka": kafka, "store": settings.store, "name": name})
+
+
+def describe(bug: KnownBug, kind: str, result: Result | Explored, *, as_expected: bool) -> str:
     """Describe the verdict of a run, and what was expected if it is another."""
-    found = [*sorted(result.anomalies), *sorted(result.reasons)]
+    found = sorted(result.anomalies) + (sorted(result.reasons) if isinstance(result, Result) else [])
     verdict = ", ".join([result.word, *found])
     if as_expected:
         conclusion = "shown" if kind == "bug" else "as expected"
     elif kind == "control":
         conclusion = "expected: valid"
-    elif idle := idle_faults(result):
+    elif isinstance(result, Result) and (idle := idle_faults(result)):
         conclusion = f"not shown, because a fault did not act: {', '.join(idle)}"
     else:
         conclusion = f"not shown, expected: {bug.expected}"

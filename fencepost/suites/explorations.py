@@ -78,7 +78,7 @@ def plan(
     except (UsageError, WrongTable) as error:
         raise UsageError(f"[[explore]]: {error}") from None
     named = ("client", "driver", "programs", "limit")
-    more = {key: on_one_line(str(value)) for key, value in table.items() if key not in named}
+    more = {key: _text(value) for key, value in table.items() if key not in named}
     programs = ",".join(scope.programs)
     name = " ".join(["explore", client, programs, *(f"{key}={value}" for key, value in more.items())])
     cell = Cell(
@@ -89,12 +89,16 @@ def plan(
         kafka=kafka_version_of(options),
         seed=0,
         options=to_toml(options),
-        command=f"{command_of(options, scope)} --programs {programs} --limit {wanted.limit}",
+        command=f"{command_of(options, scope, whole=True)} --limit {wanted.limit}",
         explore=encode(scope),
         more=more,
         slug=slug_of(n, name),
     )
     return cell, options
+
+
+def _text(value: object) -> str:
+    return on_one_line(",".join(map(str, value)) if isinstance(value, list) else str(value))
 
 
 def carry_out(options: Options, scope: Mapping[str, Any], progress: Progress) -> None:

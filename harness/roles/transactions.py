@@ -189,6 +189,7 @@ class TransactionalProducer:
             else:
                 txn.outcome = outcome_of_error(txn.commit_invoked)
                 errors.error, errors.is_unexpected = repr(error), True
+                self.lost_by.append(repr(error))
                 self._discard()
         self._journal.write(
             Completed(

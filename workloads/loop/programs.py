@@ -2,8 +2,8 @@
 
 A program is a text of parts. C commits the outputs and the offset of an input, A aborts them, and B aborts those of two
 inputs. c and a do the same as C and A, but send the outputs of both topics at once. K sends the outputs of an input,
-and then its worker is lost: the run kills it, or, if there are other workers, the worker only drops its producer. R lets
-another worker take over: a new producer continues at the committed offset of the group.
+and then its worker is lost: the run kills it, or, if there are other workers, the worker only drops its producer. R
+lets another worker take over: a new producer continues at the committed offset of the group.
 
 After the last part and the release of what its rule has kept, the worker processes the inputs that are left. If the
 group has another offset than the worker, another worker takes over first: so an offset that went back or forward has
@@ -31,7 +31,7 @@ from harness.databases.interface import Database
 from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Outcome
 from harness.processes.control_line import CaseEnd, CaseOrder, Counts, Report
-from harness.protocol.cases import OVER
+from harness.protocol.cases import OUTPUTS, OVER
 from harness.record.events import ErrorNoted, Invoked
 from harness.record.journal import Journal
 from harness.record.naming import operation_name, value_name
@@ -94,7 +94,7 @@ class ProgramWorker:
 
     def next_process(self) -> None:
         """Continue under another process number, and as another member of the group, as another worker would."""
-        self.reader.change_process(self.reader.process + PROCESS_STRIDE)
+        self.reader.process += PROCESS_STRIDE
         self.join()
 
     def join(self) -> None:
@@ -158,10 +158,11 @@ class CaseProgram:
 
     def carry_out(self) -> CaseEnd:
         """Run the program, then process the inputs that are left."""
+        if self._order.begun:
+            self._open()
+            self._worker.reader.read_to[self._partition] = self._committed()
         self._worker.reader.assign_only([self._partition])
         self._open()
-        if self._order.begun:
-            self._go_to_committed()
         for part in self._order.program:
             self._carry_out_part(part)
         if self._order.killed:
@@ -189,12 +190,12 @@ class CaseProgram:
         return self._transactions < MOST_TRANSACTIONS and not self._worker.control.stopping
 
     def _carry_out_part(self, part: str) -> None:
-        """Repeat a part until it has done what it means to do."""
+        """Repeat a part until it has done what it means to do. Without an input left, it has nothing to do."""
         if part == "R":
             self._replace_producer()
             return
         start = self._position
-        while self._may_go_on:
+        while self._may_go_on and self._position < INPUTS:
             if part == "K":
                 self._transact(1, None)
                 if not self._order.killed:
@@ -257,7 +258,7 @@ class CaseProgram:
         worker = self._worker
         txn.begin()
         if at_once:
-            self._reach("outputs")
+            self._reach(OUTPUTS)
         for topic in worker.stage.writes:
             if not at_once:
                 self._reach(topic)
@@ -288,11 +289,9 @@ class CaseProgram:
         self._producer.close()
         self._worker.next_process()
         self._open()
-        self._go_to_committed()
-
-    def _go_to_committed(self) -> None:
         reader = self._worker.reader
         reader.read_to[self._partition] = self._committed()
+        reader.change_process(reader.process)
         reader.seek_back()
 
     def _committed(self) -> int:
@@ -309,8 +308,9 @@ class CaseProgram:
                 return position.offset or 0
 
     def _poll(self, inputs: int) -> list[ClientRecord]:
-        """Poll this number of inputs."""
+        """Poll this number of inputs, or those that are left."""
         batch: list[ClientRecord] = []
+        inputs = min(inputs, INPUTS - self._position)
         while len(batch) < inputs and not self._worker.control.stopping:
             batch += self._worker.reader.poll()
             self._worker.control.listen()

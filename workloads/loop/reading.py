@@ -60,7 +60,7 @@ class InputReader:
         self._try_to_move(partial(self._assign_at_positions, self.assigned))
 
     def change_process(self, process: int) -> None:
-        """Continue under another process number, with the same keys."""
+        """Continue under another process number, with the same keys. Record from where."""
         self.process = process
         self._record_assignment(True, self.assigned)
 
