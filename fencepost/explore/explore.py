@@ -166,7 +166,11 @@ class Explorer:
         self.progress.say(f"recording the requests of {', '.join(offered)}")
         progress = BatchProgress(self.progress, 0, len(programs), monotonic(), 0)
         folder = self._run(programs, 1, progress)
-        for outcome, sent in _requests_by_case(folder):
+        verdict = self.spark.check(folder, lambda name: None, MOST_FINDINGS)
+        verdict.save(folder / "verdict.json")
+        tried = judge(read_outcomes(folder), verdict, str(folder.relative_to(self.folder)))
+        found: dict[str, list[set[str]]] = defaultdict(list)
+        for (outcome, sent), case in zip(_requests_by_case(folder), tried, strict=True):
             program = outcome.case.program
             if problems := [*filter(None, [outcome.stuck]), *outcome.errors]:
                 raise PipelineFailed(f"the program {program} failed without a fault: {problems[0]}")
@@ -174,6 +178,11 @@ class Explorer:
                 raise PipelineFailed(
                     f"the program {program} sent other requests the second time, so it has no cases"
                 )
+            found[program].append(set(case.anomalies))
+        for program, times in found.items():
+            if any(times):
+                self.record.wrong_without_fault[program] = sorted(set.intersection(*times))
+                del self.record.sent[program]
         self._save()
 
     def _judge(self, folder: Path, add: Callable[[str, TriedCase], None]) -> None:

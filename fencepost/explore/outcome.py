@@ -92,6 +92,7 @@ def verdict_of(record: Exploration, folder: Path) -> Verdict:
     counts = Counter(
         anomaly for case in record.cases.values() if case.confirmed for anomaly in case.anomalies
     )
+    counts.update(anomaly for found in record.wrong_without_fault.values() for anomaly in found)
     anomalies = {name: AnomalyFindings(count) for name, count in sorted(counts.items())}
     return Verdict(
         str(folder),
@@ -101,6 +102,15 @@ def verdict_of(record: Exploration, folder: Path) -> Verdict:
         f"{record.validity.name.lower()}: {counted(record)}",
         anomalies,
     )
+
+
+def wrong_without_fault(record: Exploration) -> list[str]:
+    """Return a sentence for each program that is wrong without a fault."""
+    return [
+        f"the program {program} is wrong without a fault, so its faults were not tried: "
+        + (join_words(anomalies) if anomalies else "not the same each time")
+        for program, anomalies in record.wrong_without_fault.items()
+    ]
 
 
 def not_in_it(record: Exploration) -> list[str]:
@@ -115,6 +125,7 @@ def not_in_it(record: Exploration) -> list[str]:
         "" if scope.pairs else "two faults in one case",
         "" if scope.all_errors else "every error of an API: one of each class was tried",
         f"the kinds {', '.join(kinds)}" if kinds else "",
+        *wrong_without_fault(record),
         f"the programs {', '.join(record.not_offered)}, for which the client lacks a step"
         if record.not_offered
         else "",
@@ -170,6 +181,7 @@ def lines(record: Exploration, folder: Path) -> Iterator[str]:
     for name, case in record.cases.items():
         if case.settled in (CaseVerdict.STUCK, CaseVerdict.NOT_MET):
             yield f"{case.settled}: {name}: {case.stuck or case.proof}"
+    yield from wrong_without_fault(record)
     for reason in record.unknown_because:
         yield f"unknown: {reason}"
     yield f"verdict  {record.validity.name.lower()}"

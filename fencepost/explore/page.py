@@ -16,6 +16,7 @@ from fencepost.explore.outcome import (
     counted,
     findings,
     matrix,
+    wrong_without_fault,
 )
 from fencepost.explore.record import FILE, CaseVerdict, Exploration, TriedCase
 from fencepost.explore.space import CaseKind
@@ -121,6 +122,7 @@ def write_page(record: Exploration, folder: Path) -> None:
         certificate=certificate(record),
         badge=badge(record),
         legend=LEGEND,
+        wrong_without_fault=wrong_without_fault(record),
         file=FILE,
         findings=[
             (

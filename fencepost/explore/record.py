@@ -114,6 +114,8 @@ class Exploration(Struct):
     cases: dict[str, TriedCase] = field(default_factory=dict)  # by name
     all_cases: int = 0
     not_offered: list[str] = field(default_factory=list)  # programs for which the client lacks a step
+    wrong_without_fault: dict[str, list[str]] = field(default_factory=dict)
+    """By program that is wrong without a fault, the anomalies of all recordings. It has no cases."""
     unknown_because: list[str] = field(default_factory=list)
     ended: str = ""  # the UTC time of the last batch, as ISO 8601
 
@@ -121,14 +123,16 @@ class Exploration(Struct):
     def finished(self) -> bool:
         """Whether all cases were tried, and alone as often as they must be."""
         tried = self.cases.values()
-        return 0 < self.all_cases <= len(tried) and not any(case.times_due for case in tried)
+        is_complete = self.all_cases <= len(tried) and not any(case.times_due for case in tried)
+        return is_complete and bool(tried or self.wrong_without_fault)
 
     @property
     def validity(self) -> Validity:
         """The verdict."""
-        if any(case.confirmed for case in self.cases.values()):
+        if any(case.confirmed for case in self.cases.values()) or any(self.wrong_without_fault.values()):
             return Validity.INVALID
-        if not self.cases or self.unknown_because or any(case.is_open for case in self.cases.values()):
+        is_open = self.unknown_because or self.wrong_without_fault
+        if not self.cases or is_open or any(case.is_open for case in self.cases.values()):
             return Validity.UNKNOWN
         return Validity.VALID
 

@@ -40,7 +40,7 @@ _ALL = (
         summary="the worker continues after an abort without seeking back",
         policy=Policy(rewind=False),
         anomalies=frozenset({"lost-input", "offset-output-mismatch", "poll-skip", *_SUMS}),
-        deliveries=frozenset({Delivery.TRANSACTIONS, Delivery.PINNED, Delivery.MIXED}),
+        deliveries=frozenset({Delivery.TRANSACTIONS, Delivery.PINNED, Delivery.PROGRAMS, Delivery.MIXED}),
     ),
     Defect(
         name="random-transactional-id",

@@ -247,7 +247,7 @@ class CaseProgram:
         worker.counts.end(txn.outcome, prepared.intended_end, len(batch))
         if txn.outcome is Outcome.OK:
             worker.reader.count(batch)
-        elif txn.outcome is Outcome.FAIL:
+        elif txn.outcome is Outcome.FAIL and worker.settings.policy.rewind:
             worker.reader.seek_back()
         if txn.outcome is Outcome.INFO and end is not None:
             self._replace_producer()
