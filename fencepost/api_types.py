@@ -30,6 +30,7 @@ class RunOptions(TypedDict, total=False):
     rate: float | None
     txn_size: int | None
     client: str | None
+    driver: str | Path | None  # only for `explore`
     group_protocol: Literal["classic", "consumer"] | None
     assignor: Literal["eager", "cooperative"] | None
     cluster: str | None

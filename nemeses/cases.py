@@ -41,6 +41,8 @@ CASE_S = 30.0
 """The longest time of a case until its program is over, and again until it has ended."""
 WORKER_S = 60.0
 """The longest time until the replacement of a killed worker is ready."""
+LONGEST_S = 1_800.0
+"""The longest time of all cases of a run: 300 cases, one after the other, on a slow machine."""
 POLL_S = 0.01
 
 
@@ -54,10 +56,10 @@ class CaseLoop:
     kills: bool  # kill the worker where a program says so; otherwise the worker only drops its producer
 
     def run(self) -> list[CaseOutcome]:
-        """Try cases until there are no more."""
+        """Try cases until there are no more, or the run ends."""
         outcomes = []
         with suppress(Empty):
-            while True:
+            while not self.context.stopping():
                 outcomes.append(self._try(self.cases.get_nowait()))
         return outcomes
 
@@ -170,7 +172,9 @@ def _outcome(
     words = [effect.evidence() or effect.missing_proof for effect in effects]
     if len(effects) < len(case.faults):
         words.append("the program never came to the step of a fault")
-    left = ends[-1].left if ends else 0
+    if not stuck and ends and ends[-1].left:
+        last = f"; the last error: {ends[-1].last_error}" if ends[-1].last_error else ""
+        stuck = f"{plural(ends[-1].left, 'input')} could not be processed{last}"
     return CaseOutcome(
         case,
         began_ns,
@@ -179,7 +183,7 @@ def _outcome(
         errors=tuple(error for end in ends for error in end.errors),
         acted=acted and bool(case.faults),
         proof="; ".join(words),
-        stuck=f"{plural(left, 'input')} could not be processed" if left and not stuck else stuck,
+        stuck=stuck,
     )
 
 
@@ -227,6 +231,7 @@ NEMESIS = Nemesis(
     draw=draw,
     inject=try_cases,
     halts=True,
+    overtime_s=LONGEST_S,
     by_default=False,
     links="client",
 )

@@ -56,7 +56,7 @@ def command(**flags: Any) -> ExitStatus:
       fencepost explore --client java --transaction-version 2
       fencepost explore --case "CC hold EndTxn#1 > Produce#4"
     """
-    from fencepost.explore.space import BY_DEFAULT, scope_of
+    from fencepost.exploration.space import BY_DEFAULT, scope_of
 
     limit, only, again, as_json = (flags.pop(name) for name in ("limit", "only", "again", "as_json"))
     kinds, errors = flags.pop("kinds"), flags.pop("errors")
@@ -78,8 +78,8 @@ def command(**flags: Any) -> ExitStatus:
     ]
     options = cli_options.settle(cli_options.options_from(flags, sets, None))
 
-    from fencepost.explore.explore import explore
-    from fencepost.explore.outcome import lines, outcome_of
+    from fencepost.exploration.explorer import explore
+    from fencepost.exploration.outcome import lines, outcome_of
 
     with closing(progress_for(sys.stderr)) as progress:
         record, folder = explore(options, scope, progress, limit_s=limit_s, only=only, again=again)

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from fencepost.explore.explore import client_name, command_of, explore
-from fencepost.explore.record import Scope
-from fencepost.explore.space import BY_DEFAULT, PROGRAMS, scope_of
+from fencepost.exploration.explorer import client_name, command_of, explore
+from fencepost.exploration.record import Scope
+from fencepost.exploration.space import BY_DEFAULT, PROGRAMS, scope_of
 from fencepost.suites.matrix import slug_of
 from harness.cluster.kinds.registry import kafka_version_of
 from harness.common.documents import decode, encode

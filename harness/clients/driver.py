@@ -218,7 +218,7 @@ class DriverProducer:
             "partition": partition,
             "key": _text(key),
             "value": _text(value),
-            "headers": {name: _text(header) for name, header in headers},
+            "headers": [(name, _text(header)) for name, header in headers],
         }
         self._queued.append((record, on_delivery))
         return True

@@ -38,6 +38,7 @@ class CaseEnd(ProcessMessage, frozen=True):
     steps: tuple[tuple[int, str], ...]  # the steps that it came to, each with the time on the monotonic clock
     errors: tuple[str, ...] = ()  # errors after which it needed a new producer
     left: int = 0  # inputs that it could not process
+    last_error: str = ""  # of a transaction
 
 
 class Command(ProcessMessage, frozen=True):

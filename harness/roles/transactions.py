@@ -130,6 +130,7 @@ class TransactionalProducer:
         self._calls = control.calls
         self._producer: TransactionalClient | None = None
         self.lost_by: list[str] = []  # the errors after which a new producer was needed
+        self.last_error = ""  # of a transaction
 
     @property
     def usable(self) -> bool:
@@ -191,6 +192,7 @@ class TransactionalProducer:
                 errors.error, errors.is_unexpected = repr(error), True
                 self.lost_by.append(repr(error))
                 self._discard()
+        self.last_error = errors.error or self.last_error
         self._journal.write(
             Completed(
                 txn.outcome,

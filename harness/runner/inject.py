@@ -7,7 +7,7 @@ other.
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from harness.common.errors import FaultFailed, FencepostError
 from harness.common.waiting import wait_for
@@ -43,12 +43,12 @@ class FaultInjector:
         journal: Journal,
     ) -> None:
         self.state = InjectionState()
-        self._context = context
+        self._stop = threading.Event()
+        self._context = replace(context, stopping=self._stop.is_set)
         self._journal = journal
         self._start_s = 0.0  # the monotonic clock when the feeder started
         self._nemeses = nemeses
         self._numbers = {id(fault): number for number, fault in enumerate(faults)}
-        self._stop = threading.Event()
         self._feeding = threading.Event()  # the feeder has started, or `stop` was called
         self._early = [fault for fault in faults if fault.since_start]
         self._later = sorted(
@@ -79,6 +79,11 @@ class FaultInjector:
         self._start_s = start_s
         self._feeding.set()
         self._thread.start()
+
+    @property
+    def overtime_s(self) -> float:
+        """How much longer than usual the faults may take after the time limit."""
+        return max((self._nemeses[fault.fault].overtime_s for fault in self._later), default=0.0)
 
     @property
     def finished(self) -> bool:

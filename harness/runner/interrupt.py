@@ -33,7 +33,8 @@ class Interrupt:
     KeyboardInterrupt again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, at_once: bool = False) -> None:
+        self._at_once = at_once  # raise at the first signal: nothing would come of a longer run
         self.phase = InterruptPhase.SETTING_UP
         self._signalled = False
         self._end_early = threading.Event()
@@ -63,7 +64,7 @@ class Interrupt:
             raise KeyboardInterrupt from error
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self._signalled or self.phase is InterruptPhase.SETTING_UP:
+        if self._at_once or self._signalled or self.phase is InterruptPhase.SETTING_UP:
             raise KeyboardInterrupt
         self._signalled = True
         # Write to the file descriptor, because the signal may interrupt a write of the progress output.

@@ -319,6 +319,7 @@ class FaultContext:
         1.0  # multiplies each time-out and poll interval of a fault; tests without Kafka shorten them
     )
     zero_ns: int = 0  # the monotonic clock when the run began
+    stopping: Callable[[], bool] = lambda: False  # whether the faults must come to their end
 
     def run_time_s(self) -> float:
         """Return the seconds since the run began."""
@@ -385,6 +386,7 @@ class Nemesis:
     # The pipeline, or the worker at which it is aimed, can commit nothing while it is active. Then its duration adds to
     # the bound of `stalled`. After any other fault the pipeline must go on before the heal.
     halts: bool = False
+    overtime_s: float = 0.0  # how much longer than other faults it may take after the time limit
     proves: str = ""  # completes "its evidence proves that ..."
     by_default: bool = True  # drawn if the user named no nemesis
     aimable: bool = False  # the user can choose the step of a worker's loop (`kill-worker@after-send`)

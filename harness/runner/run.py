@@ -258,11 +258,12 @@ def _under_faults(
             _require_alive(resources)  # first: it explains the errors of faults
             if injector.state.errors or churn.errors or (past_limit_s >= 0 and injector.finished):
                 break
-            if past_limit_s > OVERTIME_S:
-                active = ", ".join(injector.state.active.values())
+            if past_limit_s > OVERTIME_S + injector.overtime_s:
+                active = ", ".join(injector.state.active.values()) or "none"
+                overtime = f"{OVERTIME_S + injector.overtime_s:g} s"
                 run_log.add_problem(
                     ReasonCode.FAULTS_LATE,
-                    f"the faults were not finished {OVERTIME_S:g} s after the time limit (active: {active or 'none'})",
+                    f"the faults were not finished {overtime} after the time limit (active: {active})",
                     active,
                 )
                 break

@@ -17,7 +17,7 @@ KEPT_OPTIONS = (
 """The options that change what a run does. They have the same effect on every machine."""
 OTHER_OPTIONS = (
     "pipeline", "broker", "schedule", "store", "keep", "java", "toxiproxy", "postgres", "first-port", "client-config",
-    "mirror", "master", "spark-conf",
+    "mirror", "master", "spark-conf", "driver",
 )  # fmt: skip
 """The first three are written in another form. The others are about a machine, and get their defaults."""
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-import fencepost.explore.record
-from fencepost.explore import explore as module
-from fencepost.explore.explore import explore
-from fencepost.explore.record import CaseVerdict, Exploration
-from fencepost.explore.space import cases_of, scope_of
+import fencepost.exploration.record
+from fencepost.exploration import explorer as module
+from fencepost.exploration.explorer import explore
+from fencepost.exploration.record import CaseVerdict, Exploration
+from fencepost.exploration.space import cases_of, scope_of
 from fencepost.runs.progress import LineProgress
 from harness.protocol.cases import Case, CaseFault
 from harness.protocol.rules import Action, ProtocolRule, Selector
@@ -50,7 +50,9 @@ def exploration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exploratio
     store = tmp_path_factory.mktemp("explore")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "cases_of", some_cases)
-        patch.setattr(fencepost.explore.record, "TIMES_ALONE", 0)  # no case is tried alone, which takes most of the time
+        patch.setattr(
+            fencepost.exploration.record, "TIMES_ALONE", 0
+        )  # no case is tried alone, which takes most of the time
         options = Options(store=str(store), workers=8, seed=1)
         record, folder = explore(options, scope_of(["CC"]), LineProgress(io.StringIO()))
     assert (folder / "explore.json").is_file() and Path(folder / "batches").is_dir()

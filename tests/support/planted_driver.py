@@ -38,7 +38,7 @@ class Client:
                 record["value"],
                 record["key"],
                 partition=record["partition"],
-                headers=list(record["headers"].items()),
+                headers=[tuple(pair) for pair in record["headers"]],
                 on_delivery=lambda error, message: offsets.append(None if error else message.offset()),
             )
         self.producer.flush(10)

@@ -178,7 +178,8 @@ class CaseProgram:
 
     def _end(self, left: int = 0) -> CaseEnd:
         errors = tuple(self._producer.lost_by)
-        return CaseEnd(self._order.number, self._transactions, tuple(self._steps), errors, left)
+        last = self._producer.last_error
+        return CaseEnd(self._order.number, self._transactions, tuple(self._steps), errors, left, last)
 
     @property
     def _position(self) -> int:

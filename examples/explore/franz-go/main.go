@@ -6,7 +6,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -32,7 +31,7 @@ type command struct {
 	Records              []struct {
 		Topic, Key, Value string
 		Partition         int32
-		Headers           headers
+		Headers           [][2]string
 	}
 	Group   string
 	Offsets []struct {
@@ -41,23 +40,6 @@ type command struct {
 		Offset    int64
 		Metadata  string
 	}
-}
-
-type headers []kgo.RecordHeader
-
-// UnmarshalJSON keeps the order, as a map would not.
-func (h *headers) UnmarshalJSON(object []byte) error {
-	fields := json.NewDecoder(bytes.NewReader(object))
-	fields.Token()
-	for fields.More() {
-		name, _ := fields.Token()
-		text, err := fields.Token()
-		if err != nil {
-			return err
-		}
-		*h = append(*h, kgo.RecordHeader{Key: name.(string), Value: []byte(text.(string))})
-	}
-	return nil
 }
 
 type answer struct {
@@ -110,9 +92,11 @@ func initialize(ctx context.Context, c command) error {
 func send(ctx context.Context, c command) (offsets []int64, err error) {
 	var records []*kgo.Record
 	for _, r := range c.Records {
-		records = append(records, &kgo.Record{
-			Topic: r.Topic, Partition: r.Partition, Key: []byte(r.Key), Value: []byte(r.Value), Headers: r.Headers,
-		})
+		record := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: []byte(r.Key), Value: []byte(r.Value)}
+		for _, header := range r.Headers {
+			record.Headers = append(record.Headers, kgo.RecordHeader{Key: header[0], Value: []byte(header[1])})
+		}
+		records = append(records, record)
 	}
 	err = client.ProduceSync(ctx, records...).FirstErr()
 	for _, record := range records {

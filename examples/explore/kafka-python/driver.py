@@ -39,7 +39,7 @@ def send(command):
             record["topic"],
             key=record["key"].encode(),
             value=record["value"].encode(),
-            headers=[(name, text.encode()) for name, text in record["headers"].items()],
+            headers=[(name, text.encode()) for name, text in record["headers"]],
             partition=record["partition"],
         )
         for record in command["records"]

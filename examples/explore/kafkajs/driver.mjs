@@ -35,7 +35,7 @@ async function send({ records }) {
   const places = records.map(({ topic, partition, key, value, headers }) => {
     const messages = topicMessages.get(topic) ?? topicMessages.set(topic, []).get(topic)
     const place = messages.filter(message => message.partition === partition).length
-    messages.push({ partition, key, value, headers })
+    messages.push({ partition, key, value, headers: Object.fromEntries(headers) })
     return { topic, partition, place }
   })
   const batches = await transaction.sendBatch({

@@ -43,7 +43,7 @@ async function send({ records }) {
     partition,
     key: Buffer.from(key),
     value: Buffer.from(value),
-    headers: new Map(Object.entries(headers).map(pair => pair.map(text => Buffer.from(text))))
+    headers: new Map(headers.map(pair => pair.map(text => Buffer.from(text))))
   }))
   const { offsets = [] } = await transaction.send({ messages })
   const next = new Map(offsets.map(({ topic, partition, offset }) => [`${topic}/${partition}`, Number(offset)]))

@@ -5,7 +5,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
@@ -25,7 +24,7 @@ type command struct {
 	Records              []struct {
 		Topic, Key, Value string
 		Partition         int32
-		Headers           headers
+		Headers           [][2]string
 	}
 	Group   string
 	Offsets []struct {
@@ -34,23 +33,6 @@ type command struct {
 		Offset    int64
 		Metadata  string
 	}
-}
-
-type headers []sarama.RecordHeader
-
-// UnmarshalJSON keeps the order, as a map would not.
-func (h *headers) UnmarshalJSON(object []byte) error {
-	fields := json.NewDecoder(bytes.NewReader(object))
-	fields.Token()
-	for fields.More() {
-		name, _ := fields.Token()
-		text, err := fields.Token()
-		if err != nil {
-			return err
-		}
-		*h = append(*h, sarama.RecordHeader{Key: []byte(name.(string)), Value: []byte(text.(string))})
-	}
-	return nil
 }
 
 type answer struct {
@@ -110,10 +92,14 @@ func closeWithin(limit time.Duration) {
 func send(c command) (offsets []int64, err error) {
 	var messages []*sarama.ProducerMessage
 	for _, r := range c.Records {
-		messages = append(messages, &sarama.ProducerMessage{
-			Topic: r.Topic, Partition: r.Partition, Headers: r.Headers,
+		message := &sarama.ProducerMessage{
+			Topic: r.Topic, Partition: r.Partition,
 			Key: sarama.StringEncoder(r.Key), Value: sarama.StringEncoder(r.Value),
-		})
+		}
+		for _, header := range r.Headers {
+			message.Headers = append(message.Headers, sarama.RecordHeader{Key: []byte(header[0]), Value: []byte(header[1])})
+		}
+		messages = append(messages, message)
 	}
 	err = producer.SendMessages(messages)
 	var failed sarama.ProducerErrors

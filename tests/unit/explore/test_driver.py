@@ -69,7 +69,7 @@ def test_a_transaction_is_a_line_for_each_step(
     said = [json.loads(line) for line in (tmp_path / "log").read_text(encoding="utf-8").splitlines()]
     assert [line["do"] for line in said] == ["init", "begin", "send", "offsets", "commit", "init", "abort"]
     assert said[0]["transactional_id"] == "tasks-3" and said[0]["topics"] == ["first"]
-    record = {"topic": "first", "partition": 3, "key": "a", "value": "v", "headers": {"h": "x"}}
+    record = {"topic": "first", "partition": 3, "key": "a", "value": "v", "headers": [["h", "x"]]}
     assert said[2]["records"][0] == record
     assert said[3]["offsets"] == [{"topic": "tasks", "partition": 3, "offset": 1, "metadata": "op"}]
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.explore.judge import anomalies_of_no_case, judge
-from fencepost.explore.outcome import badge, certificate, lines, outcome_of
-from fencepost.explore.page import write_page
-from fencepost.explore.record import FILE, TIMES_ALONE, CaseVerdict, Exploration, TriedCase, load
-from fencepost.explore.space import scope_of
+from fencepost.exploration.judge import anomalies_of_no_case, judge
+from fencepost.exploration.outcome import badge, certificate, lines, outcome_of
+from fencepost.exploration.page import write_page
+from fencepost.exploration.record import FILE, TIMES_ALONE, CaseVerdict, Exploration, TriedCase, load
+from fencepost.exploration.space import scope_of
 from harness.common.errors import UnreadableInput
 from harness.protocol.cases import Case, CaseFault, CaseOutcome
 from harness.protocol.rules import Action, ProtocolRule, Selector

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from fencepost.explore.space import CaseKind, Request, cases_of, pairs_of, requests_of, scope_of
+from fencepost.exploration.space import CaseKind, Request, cases_of, pairs_of, requests_of, scope_of
 from harness.common.errors import UsageError
 from harness.protocol.cases import OVER, Case, CaseOutcome
 from harness.protocol.rules import Action, Selector

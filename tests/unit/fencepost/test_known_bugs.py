@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from fencepost import registry
-from fencepost.api import FencepostFailed, Result
+from fencepost.api import Explored, FencepostFailed, Result
 from fencepost.cli import run_command_line
+from fencepost.exploration.outcome import parts_of
+from fencepost.exploration.space import scope_of
 from fencepost.known_bugs import known_bug
 from fencepost.known_bugs.known_bug import (
+    CASE,
     BugCounts,
     BugRuns,
     KnownBug,
@@ -76,11 +79,34 @@ def play(
 @pytest.mark.parametrize("kind", ["bug", "control"])
 def test_the_runs_of_each_known_bug_can_be_planned(name: str, kind: str) -> None:
     bug = load(name)
+    if case := getattr(bug, kind).get(CASE):  # it is no run
+        program, fault, _ = parts_of(case)
+        assert scope_of([program], [fault])
+        return
     for kafka in bug.kafka:
         options = Options().updated({"seed": 1, **getattr(bug, kind), "kafka": kafka})
         schedule = draw_schedule(options.validated(registry.known_names()), registry.pipeline_of(options))
         assert schedule.planned_faults or kind == "control"
         assert options.time_limit_s <= 30
+
+
+def test_a_bug_that_is_a_case_is_explored_in_a_store_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    explored: list[dict[str, Any]] = []
+
+    def explore(**options: Any) -> Explored:
+        explored.append(options)
+        wrong = options["client"] == "librdkafka"
+        findings = [{"anomalies": ["lost-input"]}] if wrong else []
+        return Explored(not wrong, {"all": 1}, findings, [], Path("store/x"))
+
+    monkeypatch.setattr(known_bug, "explore", explore)
+    counts = BugCounts(load("late-offset-commit-forward"))
+    lines = list(measure(counts, BugRuns(times=2, store="s"), lambda text: None))
+    assert (str(counts.shown), str(counts.control)) == ("2 of 2", "2 of 2"), lines
+    assert [str(options["store"]) for options in explored[::2]] == [
+        f"s/{counts.bug.name}-{n}" for n in (1, 2)
+    ]
+    assert all(options["case"].startswith("BCRC hold ") for options in explored)
 
 
 @pytest.mark.parametrize("name", names())

@@ -56,11 +56,10 @@ impl Driver {
     fn send(&self, producer: &FutureProducer, command: &Value) -> KafkaResult<Value> {
         let mut sent = Vec::new();
         for record in each(&command["records"]) {
-            let headers = record["headers"].as_object().into_iter().flatten();
-            let headers = headers.fold(OwnedHeaders::new(), |all, (key, value)| {
+            let headers = each(&record["headers"]).fold(OwnedHeaders::new(), |all, pair| {
                 all.insert(Header {
-                    key,
-                    value: Some(text(value)),
+                    key: text(&pair[0]),
+                    value: Some(text(&pair[1])),
                 })
             });
             let record = FutureRecord::to(text(&record["topic"]))

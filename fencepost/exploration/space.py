@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from msgspec import structs
 
-from fencepost.explore.record import Scope
+from fencepost.exploration.record import Scope
 from harness.common.errors import UsageError
 from harness.common.names import check_name, on_one_line
 from harness.protocol.cases import OUTPUTS, OVER, Case, CaseFault, CaseOutcome

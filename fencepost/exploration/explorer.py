@@ -15,11 +15,11 @@ from time import monotonic
 from confluent_kafka import libversion
 from msgspec import structs
 
-from fencepost.explore.batch import BatchProgress, numbered, options_of_batch, run_batch
-from fencepost.explore.judge import anomalies_of_no_case, judge
-from fencepost.explore.outcome import verdict_of
-from fencepost.explore.page import write_cases, write_page
-from fencepost.explore.record import (
+from fencepost.exploration.batch import BatchProgress, numbered, options_of_batch, run_batch
+from fencepost.exploration.judge import anomalies_of_no_case, judge
+from fencepost.exploration.outcome import verdict_of
+from fencepost.exploration.page import write_cases, write_page
+from fencepost.exploration.record import (
     FILE,
     CaseVerdict,
     Exploration,
@@ -28,7 +28,7 @@ from fencepost.explore.record import (
     TriedCase,
     load,
 )
-from fencepost.explore.space import PAIR, CaseKind, Request, cases_of, pairs_of, requests_of, scope_of
+from fencepost.exploration.space import PAIR, CaseKind, Request, cases_of, pairs_of, requests_of, scope_of
 from fencepost.runs.run_spark import RunSpark
 from harness.clients.driver import Driver
 from harness.common.errors import PipelineFailed, UsageError
@@ -215,10 +215,7 @@ class Explorer:
         number = f"{len(list((self.folder / 'batches').glob('[0-9]*'))):03d}"
         options = replace(self.options, store=str(self.folder / "batches"), workers=min(at_once, len(cases)))
         options = options_of_batch(options, self.record.scope, len(cases), number)
-        finished = run_batch(options, numbered(cases), self.interrupt, progress)
-        if self.interrupt.requested:
-            raise KeyboardInterrupt
-        return finished.folder
+        return run_batch(options, numbered(cases), self.interrupt, progress).folder
 
 
 def _requests_by_case(folder: Path) -> Iterator[tuple[CaseOutcome, list[SentRequest]]]:
@@ -266,7 +263,7 @@ def explore(
     with ExitStack() as stack:
         spark = RunSpark(options, stack)
         spark.start(find_java(options.java))
-        interrupt = stack.enter_context(Interrupt())
+        interrupt = stack.enter_context(Interrupt(at_once=True))
         explorer = Explorer(options, folder, record, spark, progress, interrupt, limit_s)
         explorer.run(only)
     return record, folder

@@ -17,7 +17,7 @@ TIMES_ALONE = 3
 
 
 SentRequest = tuple[str, int, str, int]
-"""A request of a program, as in `fencepost.explore.space.Request`: API, number, step, number in the step."""
+"""A request of a program, as in `fencepost.exploration.space.Request`: API, number, step, number in the step."""
 
 
 class CaseVerdict(StrEnum):

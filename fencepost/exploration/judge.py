@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from fencepost.explore.record import CaseVerdict, TriedCase
+from fencepost.exploration.record import CaseVerdict, TriedCase
 from harness.protocol.cases import CaseOutcome
 from harness.results.example import Example
 from harness.results.verdict import Verdict

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fencepost.explore.record import FILE, CaseVerdict, Exploration, TriedCase
-from fencepost.explore.space import BY_DEFAULT, PAIR, CaseKind
+from fencepost.exploration.record import FILE, CaseVerdict, Exploration, TriedCase
+from fencepost.exploration.space import BY_DEFAULT, PAIR, CaseKind
 from harness.results.verdict import AnomalyFindings, Verdict
 from harness.results.wording import join_words, plural
 
@@ -28,7 +28,7 @@ def parts_of(name: str) -> tuple[str, str, str]:
 
 
 @dataclass(frozen=True)
-class Finding:
+class WrongCases:
     """The wrong cases of one cause: the same request of the same program, and the same anomalies."""
 
     program: str
@@ -42,7 +42,7 @@ class Finding:
         return ", ".join(dict.fromkeys(parts_of(name)[1] for name in self.names))
 
 
-def findings(record: Exploration) -> list[Finding]:
+def findings(record: Exploration) -> list[WrongCases]:
     """Return the findings, those of the first program first."""
     found: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
     for name, case in record.cases.items():
@@ -50,7 +50,7 @@ def findings(record: Exploration) -> list[Finding]:
             program, _, request = parts_of(name)
             found[program, request, tuple(case.anomalies)].append(name)
     return [
-        Finding(*key, sorted(names, key=lambda name: (PAIR in name, len(name), name)))
+        WrongCases(*key, sorted(names, key=lambda name: (PAIR in name, len(name), name)))
         for key, names in found.items()
     ]
 

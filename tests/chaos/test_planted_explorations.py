@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from fencepost.explore import explore as module
-from fencepost.explore.explore import explore
-from fencepost.explore.record import FILE, CaseVerdict, Exploration
-from fencepost.explore.space import cases_of, scope_of
+from fencepost.exploration import explorer as module
+from fencepost.exploration.explorer import explore
+from fencepost.exploration.record import FILE, CaseVerdict, Exploration
+from fencepost.exploration.space import cases_of, scope_of
 from fencepost.runs.progress import LineProgress
 from harness.common.waiting import wait_for
 from harness.protocol.cases import Case

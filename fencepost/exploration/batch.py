@@ -9,7 +9,7 @@ from time import monotonic
 from msgspec import structs
 
 from fencepost import registry
-from fencepost.explore.record import Scope
+from fencepost.exploration.record import Scope
 from fencepost.runs.carry_out import FinishedRun, perform_run
 from harness.common.progress import Progress, ProgressSnapshot
 from harness.protocol.cases import Case, encode_cases

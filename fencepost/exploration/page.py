@@ -7,7 +7,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from fencepost.checks.evidence import wall_ms_at_zero
-from fencepost.explore.outcome import (
+from fencepost.exploration.outcome import (
     LEGEND,
     badge,
     cell_words,
@@ -18,8 +18,8 @@ from fencepost.explore.outcome import (
     matrix,
     wrong_without_fault,
 )
-from fencepost.explore.record import FILE, CaseVerdict, Exploration, TriedCase
-from fencepost.explore.space import CaseKind
+from fencepost.exploration.record import FILE, CaseVerdict, Exploration, TriedCase
+from fencepost.exploration.space import CaseKind
 from harness.protocol.cases import CaseOutcome
 from harness.record.table_reader import RunTables
 from harness.record.timeline.markers import batches_of
