@@ -259,11 +259,11 @@ def _under_faults(
             if injector.state.errors or churn.errors or (past_limit_s >= 0 and injector.finished):
                 break
             if past_limit_s > OVERTIME_S + injector.overtime_s:
-                active = ", ".join(injector.state.active.values()) or "none"
+                active = ", ".join(injector.state.active.values())
                 overtime = f"{OVERTIME_S + injector.overtime_s:g} s"
                 run_log.add_problem(
                     ReasonCode.FAULTS_LATE,
-                    f"the faults were not finished {overtime} after the time limit (active: {active})",
+                    f"the faults were not finished {overtime} after the time limit (active: {active or 'none'})",
                     active,
                 )
                 break
