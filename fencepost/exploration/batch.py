@@ -1,7 +1,8 @@
-"""One batch of an exploration: a run of the workload explore whose only fault are its cases."""
+"""One batch of an exploration: a run of the workload explore whose only fault are its cases, and their verdicts."""
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from time import monotonic
@@ -9,11 +10,13 @@ from time import monotonic
 from msgspec import structs
 
 from fencepost import registry
-from fencepost.exploration.record import Scope
+from fencepost.exploration.record import CaseVerdict, Scope, TriedCase
 from fencepost.runs.carry_out import FinishedRun, perform_run
 from harness.common.progress import Progress, ProgressSnapshot
-from harness.protocol.cases import Case, encode_cases
+from harness.protocol.cases import Case, CaseOutcome, encode_cases
 from harness.protocol.rules import ProtocolRule
+from harness.results.example import Example
+from harness.results.verdict import Verdict
 from harness.results.wording import plural
 from harness.runner.interrupt import Interrupt
 from harness.runner.nemesis import PlannedFault, Target
@@ -23,6 +26,8 @@ from workloads.explore import EXPLORE, EXPLORE_MEMBERS, INPUTS, TASKS
 from workloads.model.workload import pinned_id
 
 FAULT = "cases"
+NO_CASE = -1
+"""The number under which the findings are that are of no case."""
 SHOWN_EVERY_S = 10.0
 FEED_S = 2.0
 """The time in which the inputs of a batch are written."""
@@ -117,3 +122,63 @@ def run_batch(
     workload = registry.pipeline_of(options)
     with ExitStack() as stack:
         return perform_run(options, progress, "fencepost explore", workload, schedule, interrupt, stack, None)
+
+
+def anomalies_of_no_case(outcomes: Sequence[CaseOutcome], verdict: Verdict) -> list[str]:
+    """Return the anomalies with a finding that is of no case of the batch."""
+    return _anomalies_by_case(verdict, [outcome.case.number for outcome in outcomes]).get(NO_CASE, [])
+
+
+def judge(outcomes: Sequence[CaseOutcome], verdict: Verdict, batch: str) -> Iterator[TriedCase]:
+    """Yield the verdict of each case of a batch.
+
+    Args:
+        verdict: It has all findings as examples.
+        batch: The run folder.
+    """
+    anomalies = _anomalies_by_case(verdict, [outcome.case.number for outcome in outcomes])
+    for outcome in outcomes:
+        found = anomalies.get(outcome.case.number, [])
+        yield TriedCase(
+            _verdict_of(outcome, found),
+            batch,
+            outcome.case.number,
+            found,
+            outcome.proof,
+            list(outcome.errors),
+            outcome.stuck,
+        )
+
+
+def _verdict_of(outcome: CaseOutcome, anomalies: Sequence[str]) -> CaseVerdict:
+    if anomalies:
+        return CaseVerdict.WRONG
+    if outcome.stuck:
+        return CaseVerdict.STUCK
+    if not outcome.acted:
+        return CaseVerdict.NOT_MET
+    return CaseVerdict.FENCED if outcome.errors else CaseVerdict.RIGHT
+
+
+def _anomalies_by_case(verdict: Verdict, numbers: Sequence[int]) -> Mapping[int, list[str]]:
+    """Return the anomalies of each case, by its number."""
+    ids = {pinned_id(TASKS, number): number for number in numbers}
+    found: dict[int, list[str]] = defaultdict(list)
+    for name, findings in verdict.anomalies.items():
+        if findings.allowed:
+            continue
+        assert len(findings.examples) == findings.count, f"{name} has more findings than examples"
+        for number in {_case_of(example, ids) for example in findings.examples}:
+            found[number].append(name)
+    return found
+
+
+def _case_of(example: Example, ids: Mapping[str, int]) -> int:
+    """Return the number of the case that an example is about, or `NO_CASE`."""
+    for part in example.parts():
+        if part.get("transactional_id") in ids:
+            return ids[part.get("transactional_id")]
+    for part in example.parts():
+        if part.get("topic") in EXPLORE.topics and part.get("partition") is not None:
+            return int(part.get("partition"))
+    return NO_CASE

@@ -15,8 +15,14 @@ from time import monotonic
 from confluent_kafka import libversion
 from msgspec import structs
 
-from fencepost.exploration.batch import BatchProgress, numbered, options_of_batch, run_batch
-from fencepost.exploration.judge import anomalies_of_no_case, judge
+from fencepost.exploration.batch import (
+    BatchProgress,
+    anomalies_of_no_case,
+    judge,
+    numbered,
+    options_of_batch,
+    run_batch,
+)
 from fencepost.exploration.outcome import verdict_of
 from fencepost.exploration.page import write_cases, write_page
 from fencepost.exploration.record import (

@@ -5,16 +5,20 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from harness.databases.interface import DatabaseError
 from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Outcome, WorkerStep
-from harness.record.events import Invoked
+from harness.record.events import Completed, Invoked
 from harness.record.naming import operation_name
 from harness.roles.transactions import TransactionalProducer
-from workloads.loop.delivery import PROCESS_STRIDE, OutputBatch, WorkerContext, commit_offsets
+from workloads.loop.delivery import PROCESS_STRIDE, OutputBatch, PendingOutput, WorkerContext, commit_offsets
 from workloads.loop.plain import PlainProducer
-from workloads.loop.side_effect import SideEffects
+from workloads.loop.projection import effect_of, store_of
 from workloads.loop.unusual import ExtraContents, first_offsets, hold_until_aborted, output_without_input
 from workloads.model.workload import Output, pinned_id
+
+CHARGE = "charge"
+"""The name of the output of `SideEffects`."""
 
 
 class TransactionSender:
@@ -214,3 +218,38 @@ class PerPartitionTransactions:
             topic, number = topic_partition
             self._producers[topic_partition] = self._sender.producer(pinned_id(topic, number) + self._suffix)
         return self._producers[topic_partition]
+
+
+class SideEffects:
+    """The defect `side-effect`: a card is charged during the transaction, and an abort does not undo the charge.
+
+    Writes a row for each input into a table of a database, immediately.
+    """
+
+    def __init__(self, context: WorkerContext, table: str) -> None:
+        self._context = context
+        self._store = store_of(context)
+        self._table = table
+
+    def write(self, output_batch: OutputBatch) -> None:
+        """Charge once for every input of the batch."""
+        context, inputs = self._context, {}
+        for pending in output_batch.outputs:
+            for record, position in zip(pending.sources, pending.input_positions, strict=True):
+                inputs[position] = record
+        charges = [
+            PendingOutput((record,), Output(self._table, CHARGE, record.key(), b"charged"))
+            for record in inputs.values()
+        ]
+        op = context.journal.number()
+        sends = [charge.as_send() for charge in charges]
+        context.journal.write(Invoked("send", context.process, op, sends=sends))
+        outcome, error_text = Outcome.OK, None
+        try:
+            with self._store.transaction() as work:
+                for n, charge in enumerate(charges):
+                    work.add(effect_of(context, op, n, charge))
+        except DatabaseError as error:
+            outcome, error_text = Outcome.INFO, str(error)
+        acks = [(0, None)] * len(charges) if outcome is Outcome.OK else None
+        context.journal.write(Completed(outcome, "send", context.process, op, acks=acks, error=error_text))

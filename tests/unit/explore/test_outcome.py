@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.exploration.judge import anomalies_of_no_case, judge
+from fencepost.exploration.batch import anomalies_of_no_case, judge
 from fencepost.exploration.outcome import badge, certificate, lines, outcome_of
 from fencepost.exploration.page import write_page
 from fencepost.exploration.record import FILE, TIMES_ALONE, CaseVerdict, Exploration, TriedCase, load

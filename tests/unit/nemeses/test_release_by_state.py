@@ -12,7 +12,7 @@ from harness.network import ApplyRule
 from harness.network.ruled import RuleInForce, apply_rule
 from harness.protocol.rules import Action, ProtocolRule, Release, Selector
 from harness.protocol.state import ProxyRequest, ReleaseOrder
-from nemeses.effects.release_by_state import releasing_by_state
+from nemeses.effects.rules import releasing_by_state
 from tests.support.fake_run import fake_run
 from tests.support.protocol_link import OWN_ID, LinkUnderTest, ProxyProcess, ProxyUnderTest
 
