@@ -95,7 +95,8 @@ class BatchProgress:
     def update(self, snapshot: ProgressSnapshot) -> None:
         """Show the count, if the last one was shown long enough ago."""
         if monotonic() - self._shown_s >= SHOWN_EVERY_S:
-            self.show(self.before + snapshot.inputs // INPUTS)
+            processed = 0 if snapshot.lag is None else snapshot.inputs - snapshot.lag
+            self.show(self.before + processed // INPUTS)
 
     def show(self, tried: int) -> None:
         """Show how many cases were tried, and how long the others will take."""

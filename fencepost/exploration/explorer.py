@@ -84,12 +84,12 @@ class Explorer:
             self._record_programs()
         singles = list(self._singles())
         if only is not None:
-            first, pair, _ = only.partition(PAIR)
+            first, _, _ = only.partition(PAIR)
             check_name("case", first, [case.name for case in singles])
             singles = [case for case in singles if case.name == first]
         self.record.all_cases = len(singles)
         self._try(singles)
-        if self.record.scope.pairs or (only is not None and pair):
+        if self.record.scope.pairs:
             pairs = list(self._pairs(singles))
             if only is not None:
                 check_name("case", only, [case.name for case in pairs])
@@ -255,7 +255,7 @@ def explore(
     folder = folder or Path(options.store) / "explore" / f"{client}-kafka-{options.kafka}-tv{level}"
     if only is not None:
         folder /= ONE_CASE
-        scope = structs.replace(scope, programs=(only.partition(" ")[0],))
+        scope = structs.replace(scope, programs=(only.partition(" ")[0],), pairs=PAIR in only)
     record = Exploration(client, options.kafka, level, scope, command_of(options, scope))
     record.not_offered = _not_offered(options, scope)
     earlier = None if again or only is not None else load(folder)
