@@ -89,6 +89,12 @@ class Explorer:
             singles = [case for case in singles if case.name == first]
         self.record.all_cases = len(singles)
         self._try(singles)
+        if singles and not self.record.cases:
+            passed_s = monotonic() - self._began_s
+            raise UsageError(
+                f"nothing was tried, because the limit was over after the recording, which took {passed_s:.0f} s: "
+                "set a longer --limit"
+            )
         if self.record.scope.pairs:
             pairs = list(self._pairs(singles))
             if only is not None:
