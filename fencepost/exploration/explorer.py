@@ -155,9 +155,10 @@ class Explorer:
         """Yield the cases with two faults: one pair for each first fault, then another one for each."""
         kinds = [CaseKind(kind) for kind in self.record.scope.kinds]
         pairs = [
-            list(pairs_of(case, requests, kinds, all_errors=self.record.scope.all_errors))
+            list(pairs_of(case, sent, requests, kinds, all_errors=self.record.scope.all_errors))
             for case in singles
             if (requests := self._changed(case.name))
+            for sent in [[Request(*request) for request in self.record.sent[case.program]]]
         ]
         for turn in zip_longest(*pairs):
             yield from filter(None, turn)
@@ -208,10 +209,11 @@ class Explorer:
             f"{batch}: a finding of {anomaly} is of no case"
             for anomaly in anomalies_of_no_case(outcomes, verdict)
         ]
-        sent = dict(_requests_by_case(folder)) if self.record.scope.pairs else {}
+        by_case = _requests_by_case(folder) if self.record.scope.pairs else ()
+        sent = {outcome.case.number: requests for outcome, requests in by_case}
         for outcome, case in zip(outcomes, judge(outcomes, verdict, batch), strict=True):
-            if sent and sent[outcome] != self.record.sent[outcome.case.program]:
-                case.changed = sent[outcome]
+            if sent and sent[outcome.case.number] != self.record.sent[outcome.case.program]:
+                case.changed = sent[outcome.case.number]
             add(outcome.case.name, case)
         write_cases(folder, outcomes, self.record.command)
         self._save()

@@ -145,6 +145,7 @@ def cases_of(
 
 def pairs_of(
     first: Case,
+    recorded: Sequence[Request],
     requests: Sequence[Request],
     kinds: Iterable[CaseKind] = BY_DEFAULT,
     *,
@@ -153,18 +154,29 @@ def pairs_of(
     """Yield the cases in which a second fault comes behind the fault of a case.
 
     Args:
+        recorded: What the client sends without a fault. Of the outputs that it sends at once, the second is on its way
+            when the fault of the first is known, so it can have a fault as well.
         requests: What the client sent under the first fault.
     """
     (fault,) = first.faults
+    api, nth = fault.rule.select.apis[0], fault.rule.nth
     begin = next((n for n, request in enumerate(requests) if request.step == fault.stop), len(requests))
-    api = fault.rule.select.apis[0]
     later = [
-        n
-        for n in range(begin, len(requests))
-        if (requests[n].step, requests[n].api, requests[n].nth) != (fault.stop, api, fault.rule.nth)
+        n for n in range(begin, len(requests)) if (requests[n].step, requests[n].api) != (fault.stop, api)
     ]
-    for name, second in _faults(requests, later, kinds, all_errors):
-        yield Case(0, f"{first.name}{PAIR}{name}", first.program, (fault, second))
+    beside = [
+        n for n, each in enumerate(recorded) if (each.step, each.api) == (fault.stop, api) and each.nth > nth
+    ]
+    # The rule of the second fault does not see the message on which the first one acts.
+    at_once = [
+        (name, structs.replace(second, rule=structs.replace(second.rule, nth=second.rule.nth - 1)))
+        for name, second in _faults(recorded, beside, kinds, all_errors)
+    ]
+    names = set()
+    for name, second in [*at_once, *_faults(requests, later, kinds, all_errors)]:
+        if name not in names:
+            names.add(name)
+            yield Case(0, f"{first.name}{PAIR}{name}", first.program, (fault, second))
 
 
 def _faults(

@@ -139,7 +139,7 @@ def test_the_second_fault_of_a_pair_is_on_a_request_behind_the_first() -> None:
         Request("EndTxn", 2, "2.second"),
         Request("InitProducerId", 2, "3.init"),
     ]
-    pairs = list(pairs_of(first, sent, [CaseKind.REQUEST_LOST]))
+    pairs = list(pairs_of(first, two_transactions(), sent, [CaseKind.REQUEST_LOST]))
     assert [case.name.partition(" + ")[2] for case in pairs] == [
         "request-lost AddPartitionsToTxn#3",
         "request-lost AddPartitionsToTxn#4",
@@ -160,3 +160,20 @@ def test_the_second_fault_of_a_pair_is_on_a_request_behind_the_first() -> None:
 def test_an_unknown_program_or_kind_is_refused(programs: list[str], kinds: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
         scope_of(programs, kinds)
+
+
+def test_the_second_fault_of_a_pair_can_be_on_an_output_that_was_sent_at_once() -> None:
+    recorded = [
+        Request("AddPartitionsToTxn", 1, "1.outputs", 1),
+        Request("AddPartitionsToTxn", 2, "1.outputs", 2),
+        Request("EndTxn", 1, "1.end"),
+    ]
+    first = next(cases_of("c", recorded, [CaseKind.ERROR_INSTEAD]))
+    sent = [recorded[0], Request("AddPartitionsToTxn", 2, "2.outputs", 1), Request("EndTxn", 1, "2.end")]
+    pairs = list(pairs_of(first, recorded, sent, [CaseKind.RESPONSE_LATE]))
+    assert [
+        (case.name.partition(" + ")[2], case.faults[1].stop, case.faults[1].rule.nth) for case in pairs
+    ] == [
+        ("response-late AddPartitionsToTxn#2", "1.outputs", 1),
+        ("response-late EndTxn#1", "2.end", 1),
+    ]
