@@ -263,7 +263,8 @@ def explore(
     folder = folder or Path(options.store) / "explore" / f"{client}-kafka-{options.kafka}-tv{level}"
     if only is not None:
         folder /= ONE_CASE
-        scope = structs.replace(scope, programs=(only.partition(" ")[0],), pairs=PAIR in only)
+        of_case = scope_of([only.partition(" ")[0]], CaseKind)
+        scope = structs.replace(scope, programs=of_case.programs, kinds=of_case.kinds, pairs=PAIR in only)
     record = Exploration(client, options.kafka, level, scope, command_of(options, scope))
     record.not_offered = _not_offered(options, scope)
     earlier = None if again or only is not None else load(folder)
@@ -307,6 +308,8 @@ def command_of(options: Options, scope: Scope, *, whole: bool = False) -> str:
 def client_name(options: Options) -> str:
     """Return the client with the version of its library: `librdkafka-2.8.0`, `java-4.4.0`. Raises `UsageError`."""
     if options.driver is not None:
+        if options.client != Options().client:
+            raise UsageError("--driver and --client both choose the client: leave one of them out")
         driver = Driver.read(Path(options.driver).expanduser())
         return f"{driver.name}-{driver.version}"
     choice = ClientChoice.of(options.client)
