@@ -179,9 +179,7 @@ class Explorer:
         self.progress.say(f"recording the requests of {', '.join(offered)}")
         progress = BatchProgress(self.progress, 0, len(programs), monotonic(), 0)
         folder = self._run(programs, 1, progress)
-        verdict = self.spark.check(folder, lambda name: None, MOST_FINDINGS)
-        verdict.save(folder / "verdict.json")
-        tried = judge(read_outcomes(folder), verdict, str(folder.relative_to(self.folder)))
+        tried = self._check(folder, read_outcomes(folder))
         found: dict[str, list[set[str]]] = defaultdict(list)
         for (outcome, sent), case in zip(_requests_by_case(folder), tried, strict=True):
             program = outcome.case.program
@@ -200,23 +198,28 @@ class Explorer:
 
     def _judge(self, folder: Path, add: Callable[[str, TriedCase], None]) -> None:
         """Check the run of a batch, add what came of its cases, and save it."""
-        verdict = self.spark.check(folder, lambda name: None, MOST_FINDINGS)
-        verdict.save(folder / "verdict.json")
-        batch = str(folder.relative_to(self.folder))
-        self.record.unknown_because += [f"{batch}: {reason.text}" for reason in verdict.unknown_because]
         outcomes = read_outcomes(folder)
-        self.record.unknown_because += [
-            f"{batch}: a finding of {anomaly} is of no case"
-            for anomaly in anomalies_of_no_case(outcomes, verdict)
-        ]
+        tried = self._check(folder, outcomes)
         by_case = _requests_by_case(folder) if self.record.scope.pairs else ()
         sent = {outcome.case.number: requests for outcome, requests in by_case}
-        for outcome, case in zip(outcomes, judge(outcomes, verdict, batch), strict=True):
+        for outcome, case in zip(outcomes, tried, strict=True):
             if sent and sent[outcome.case.number] != self.record.sent[outcome.case.program]:
                 case.changed = sent[outcome.case.number]
             add(outcome.case.name, case)
         write_cases(folder, outcomes, self.record.command)
         self._save()
+
+    def _check(self, folder: Path, outcomes: Sequence[CaseOutcome]) -> list[TriedCase]:
+        """Check a run, and return the verdicts of its cases. What it lacks makes the exploration unknown."""
+        verdict = self.spark.check(folder, lambda name: None, MOST_FINDINGS)
+        verdict.save(folder / "verdict.json")
+        batch = str(folder.relative_to(self.folder))
+        self.record.unknown_because += [f"{batch}: {reason.text}" for reason in verdict.unknown_because]
+        self.record.unknown_because += [
+            f"{batch}: a finding of {anomaly} is of no case"
+            for anomaly in anomalies_of_no_case(outcomes, verdict)
+        ]
+        return list(judge(outcomes, verdict, batch))
 
     def _save(self) -> None:
         self.record.ended = datetime.now(UTC).isoformat(timespec="seconds")
