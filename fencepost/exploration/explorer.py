@@ -1,19 +1,20 @@
 """An exploration from the first recording to its outcome. It goes on where it was interrupted."""
 
+import fcntl
 import shlex
-import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from hashlib import sha256
+from importlib.metadata import version
 from itertools import zip_longest
 from pathlib import Path
 from time import monotonic
 
 from confluent_kafka import libversion
-from msgspec import structs
 
 from fencepost.exploration.batch import (
     BatchProgress,
@@ -102,6 +103,10 @@ class Explorer:
                 pairs = [case for case in pairs if case.name == only]
             self.record.all_cases += len(pairs)
             self._try(pairs)
+        tried = self.record.cases.values()
+        self.record.finished = len(tried) >= self.record.all_cases and not any(
+            case.times_due for case in tried
+        )
         self._save()
 
     def _try(self, cases: Sequence[Case]) -> None:
@@ -258,33 +263,63 @@ def explore(
 ) -> tuple[Exploration, Path]:
     """Explore a client. Returns what is known, and the folder of the exploration, which is in the store if not given.
 
-    An unfinished exploration of the same client and the same cases goes on. Another one is kept beside the new one. A
-    single case has a folder of its own. Raises `UsageError` and `PipelineFailed`.
+    An unfinished exploration of the same client and the same cases goes on, if this version of Fencepost and the same
+    driver have begun it. Another one is kept beside the new one. A single case has a folder of its own.
+
+    Raises:
+        UsageError: There is no such case, the client lacks a step, or another exploration runs in the folder.
+        PipelineFailed: A program fails without a fault.
     """
     level = kafka_version(options.kafka).transaction_level(options.transaction_version)
     client = client_name(options)
     folder = folder or Path(options.store) / "explore" / f"{client}-kafka-{options.kafka}-tv{level}"
     if only is not None:
         folder /= ONE_CASE
-        of_case = scope_of([only.partition(" ")[0]], CaseKind)
-        scope = structs.replace(scope, programs=of_case.programs, kinds=of_case.kinds, pairs=PAIR in only)
+        more = {"members": scope.members, "brokers": scope.brokers, "pairs": PAIR in only}
+        scope = scope_of([only.partition(" ")[0]], CaseKind, all_errors=True, **more)
     record = Exploration(client, options.kafka, level, scope, command_of(options, scope))
     record.not_offered = _not_offered(options, scope)
-    earlier = None if again or only is not None else load(folder)
-    if earlier is not None and not earlier.finished and earlier.scope == scope:
-        record = earlier
-    elif (folder / FILE).exists():
-        before = folder.with_name(f"{folder.name}-before")
-        shutil.rmtree(before, ignore_errors=True)
-        folder.rename(before)
-        progress.say(f"the last exploration is now in {before}")
+    record.made_by = _made_by(options)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
+        stack.enter_context(_sole_use(folder))
+        earlier = None if again or only is not None else load(folder)
+        if earlier is not None and earlier.goes_on(record, folder):
+            record = earlier
+        elif (folder / FILE).exists():
+            before = folder.with_name(f"{folder.name}-before-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
+            folder.rename(before)
+            progress.say(f"the last exploration is now in {before}")
         spark = RunSpark(options, stack)
         spark.start(find_java(options.java))
         interrupt = stack.enter_context(Interrupt(at_once=True))
         explorer = Explorer(options, folder, record, spark, progress, interrupt, limit_s)
         explorer.run(only)
     return record, folder
+
+
+@contextmanager
+def _sole_use(folder: Path) -> Iterator[None]:
+    """Keep other explorations out of this folder. Raises `UsageError` if there is one."""
+    with (folder.parent / f".{folder.name}.lock").open("w", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"another exploration runs in {folder}: wait for it, or name another --store"
+            ) from None
+        yield
+
+
+def _made_by(options: Options) -> str:
+    """Return the version of Fencepost, and a digest of the files of the driver."""
+    if options.driver is None:
+        return version("fencepost")
+    digest = sha256()
+    for file in sorted(Path(options.driver).expanduser().iterdir()):
+        if file.is_file():
+            digest.update(file.name.encode() + file.read_bytes())
+    return f"{version('fencepost')} {digest.hexdigest()[:16]}"
 
 
 def command_of(options: Options, scope: Scope, *, whole: bool = False) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from fencepost.exploration.record import FILE, CaseVerdict, Exploration, TriedCase
 from fencepost.exploration.space import BY_DEFAULT, PAIR, CaseKind
 from harness.results.verdict import AnomalyFindings, Verdict
-from harness.results.wording import join_words, plural
+from harness.results.wording import join_words, plural, printable
 
 SIGNS = {
     CaseVerdict.RIGHT: ".",
@@ -18,6 +18,8 @@ SIGNS = {
     CaseVerdict.STUCK: "s",
     CaseVerdict.NOT_MET: "-",
 }
+MOST_CHARACTERS = 1_000
+"""Maximum characters of a line for a terminal."""
 LEGEND = ". right, f fenced or fatal and then right, X wrong, s stuck, - its rule had no effect"
 
 
@@ -48,7 +50,7 @@ def findings(record: Exploration) -> list[WrongCases]:
     for name, case in record.cases.items():
         if case.settled is CaseVerdict.WRONG:
             program, _, request = parts_of(name)
-            found[program, request, tuple(case.anomalies)].append(name)
+            found[program, request, tuple(case.found)].append(name)
     return [
         WrongCases(*key, sorted(names, key=lambda name: (PAIR in name, len(name), name)))
         for key, names in found.items()
@@ -68,7 +70,7 @@ def outcome_of(record: Exploration, folder: Path) -> dict[str, Any]:
             "tried": len(record.cases),
             **{each.value.replace("-", "_"): record.counts[each] for each in CaseVerdict},
             "not_offered": len(record.not_offered),
-            "unsteady": sum(case.unsteady for case in record.cases.values()),
+            "unsteady": len(unsteady(record)),
         },
         "findings": [
             {
@@ -89,9 +91,8 @@ def outcome_of(record: Exploration, folder: Path) -> dict[str, Any]:
 
 def verdict_of(record: Exploration, folder: Path) -> Verdict:
     """Return the outcome as the verdict of a run, for suites: each wrong case is a finding of each of its anomalies."""
-    counts = Counter(
-        anomaly for case in record.cases.values() if case.confirmed for anomaly in case.anomalies
-    )
+    wrong = [case for case in record.cases.values() if case.settled is CaseVerdict.WRONG]
+    counts = Counter(anomaly for case in wrong for anomaly in case.found)
     counts.update(anomaly for found in record.wrong_without_fault.values() for anomaly in found)
     anomalies = {name: AnomalyFindings(count) for name, count in sorted(counts.items())}
     return Verdict(
@@ -113,11 +114,18 @@ def wrong_without_fault(record: Exploration) -> list[str]:
     ]
 
 
+def unsteady(record: Exploration) -> list[str]:
+    """Return the names of the cases that were wrong, but not the same each time alone."""
+    return [name for name, case in record.cases.items() if case.unsteady]
+
+
 def not_in_it(record: Exploration) -> list[str]:
     """Return what the exploration did not try, each as a noun."""
     scope = record.scope
     kinds = [kind for kind in CaseKind if kind not in scope.kinds]
+    left = record.all_cases - len(record.cases)
     missing = [
+        f"{plural(left, 'case')} that were not tried" if left > 0 else "",
         "several brokers: late markers, coordinators that move, replicas that are behind"
         if scope.brokers == 1
         else "",
@@ -137,7 +145,10 @@ def not_in_it(record: Exploration) -> list[str]:
 def counted(record: Exploration) -> str:
     """Return the counts: `2,115 of 2,115 cases tried: 1,706 right, 36 wrong`."""
     counts = ", ".join(f"{record.counts[each]:,} {each}" for each in CaseVerdict if record.counts[each])
-    return f"{len(record.cases):,} of {plural(record.all_cases, 'case')} tried: {counts or 'none'}"
+    more = (
+        f"; {plural(len(unsteady(record)), 'wrong case')} not the same each time" if unsteady(record) else ""
+    )
+    return f"{len(record.cases):,} of {plural(record.all_cases, 'case')} tried: {counts or 'none'}{more}"
 
 
 def certificate(record: Exploration) -> list[str]:
@@ -147,11 +158,12 @@ def certificate(record: Exploration) -> list[str]:
         "every single fault" if tuple(scope.kinds) == BY_DEFAULT else f"the faults {', '.join(scope.kinds)}"
     )
     pairs = ", and pairs of faults" if scope.pairs else ""
+    share = "" if record.finished else f"{len(record.cases):,} of {record.all_cases:,} cases of "
     versions = f"Kafka {record.kafka}, transaction version {record.transaction_version}"
     return [
         f"{record.client} with {versions}, {record.ended[:10]}: {record.validity.name.lower()}.",
         f"{counted(record)}.",
-        f"Tried: {faults} on the messages of the programs {', '.join(scope.programs)}{pairs}.",
+        f"Tried: {share}{faults} on the messages of the programs {', '.join(scope.programs)}{pairs}.",
         f"Not in it: {'; '.join(not_in_it(record))}.",
     ]
 
@@ -180,10 +192,12 @@ def lines(record: Exploration, folder: Path) -> Iterator[str]:
         yield from (f"    {name} (alone {record.cases[name].alone_words})" for name in finding.names)
     for name, case in record.cases.items():
         if case.settled in (CaseVerdict.STUCK, CaseVerdict.NOT_MET):
-            yield f"{case.settled}: {name}: {case.stuck or case.proof}"
+            yield printable(f"{case.settled}: {name}: {case.stuck or case.proof}", MOST_CHARACTERS)
+    for name in unsteady(record):
+        yield f"unsteady: {name}: wrong, but not the same each time, so the verdict is not valid"
     yield from wrong_without_fault(record)
     for reason in record.unknown_because:
-        yield f"unknown: {reason}"
+        yield printable(f"unknown: {reason}", MOST_CHARACTERS)
     yield f"verdict  {record.validity.name.lower()}"
     yield f"reason   {counted(record)}"
     if record.not_offered:

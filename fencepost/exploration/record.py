@@ -5,7 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, structs
 
 from harness.common.documents import decode, encode, json_text, read_json
 from harness.common.errors import UnreadableInput
@@ -49,15 +49,21 @@ class TriedCase(Struct, omit_defaults=True):
     ] = []
 
     @property
+    def tries(self) -> "list[TriedCase]":
+        """All times that it was tried: in a batch, and alone."""
+        return [self, *self.alone]
+
+    @property
     def settled(self) -> CaseVerdict:
-        """Its verdict, after it was tried alone: a case that was not met or stuck in the batch may be right alone."""
-        if self.verdict in (CaseVerdict.STUCK, CaseVerdict.NOT_MET):
-            others = (each.verdict for each in self.alone)
-            return next(
-                (each for each in others if each not in (CaseVerdict.STUCK, CaseVerdict.NOT_MET)),
-                self.verdict,
-            )
-        return self.verdict
+        """Its verdict: wrong if it was wrong once; else right or fenced, if it was that once."""
+        verdicts = [each.verdict for each in self.tries]
+        order = (CaseVerdict.WRONG, CaseVerdict.RIGHT, CaseVerdict.FENCED)
+        return next((each for each in order if each in verdicts), self.verdict)
+
+    @property
+    def found(self) -> list[str]:
+        """The anomalies of all times that it was tried."""
+        return list(dict.fromkeys(name for each in self.tries for name in each.anomalies))
 
     @property
     def confirmed(self) -> bool:
@@ -68,21 +74,18 @@ class TriedCase(Struct, omit_defaults=True):
     @property
     def times_due(self) -> int:
         """How often it must still be tried alone."""
-        is_clear = self.verdict in (CaseVerdict.RIGHT, CaseVerdict.FENCED)
+        is_clear = self.settled in (CaseVerdict.RIGHT, CaseVerdict.FENCED)
         return 0 if is_clear else max(0, TIMES_ALONE - len(self.alone))
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not known what it does: it was never met, or was wrong and not tried alone often enough."""
-        if self.settled is CaseVerdict.WRONG:
-            return len(self.alone) < TIMES_ALONE
-        return self.settled in (CaseVerdict.STUCK, CaseVerdict.NOT_MET)
+        """Whether it is not known what it does: it was never met, did not end, or was wrong and not confirmed."""
+        return not self.confirmed and self.settled not in (CaseVerdict.RIGHT, CaseVerdict.FENCED)
 
     @property
     def unsteady(self) -> bool:
-        """Whether it was wrong at least once, and at least once not."""
-        times = [self, *self.alone]
-        return 0 < sum(each.verdict is CaseVerdict.WRONG for each in times) < len(times)
+        """Whether it was wrong, and was tried alone often enough, and not the same each time."""
+        return self.settled is CaseVerdict.WRONG and len(self.alone) >= TIMES_ALONE and not self.confirmed
 
     @property
     def alone_words(self) -> str:
@@ -99,6 +102,11 @@ class Scope(Struct, frozen=True):
     members: bool = False  # the workers are members of their group
     pairs: bool = False  # also a second fault behind each that changed the requests
     brokers: int = 1
+
+    @property
+    def sorted(self) -> "Scope":
+        """The same, in an order that does not depend on the command."""
+        return structs.replace(self, programs=tuple(sorted(self.programs)), kinds=tuple(sorted(self.kinds)))
 
 
 class Exploration(Struct):
@@ -118,13 +126,20 @@ class Exploration(Struct):
     """By program that is wrong without a fault, the anomalies of all recordings. It has no cases."""
     unknown_because: list[str] = field(default_factory=list)
     ended: str = ""  # the UTC time of the last batch, as ISO 8601
+    finished: bool = False  # all cases were tried, and alone as often as they must be
+    made_by: str = ""  # the version of Fencepost, and a digest of the driver
 
-    @property
-    def finished(self) -> bool:
-        """Whether all cases were tried, and alone as often as they must be."""
-        tried = self.cases.values()
-        is_complete = self.all_cases <= len(tried) and not any(case.times_due for case in tried)
-        return is_complete and bool(tried or self.wrong_without_fault)
+    def goes_on(self, other: "Exploration", folder: Path) -> bool:
+        """Return whether this record, which is in a folder, can be continued as the other one begins.
+
+        Cases whose batch is no longer there are forgotten.
+        """
+        if self.finished or self.made_by != other.made_by or self.scope.sorted != other.scope.sorted:
+            return False
+        for name, case in list(self.cases.items()):
+            if not all((folder / each.batch / "verdict.json").is_file() for each in case.tries):
+                del self.cases[name]
+        return True
 
     @property
     def validity(self) -> Validity:

@@ -16,7 +16,7 @@ from msgspec import structs
 from fencepost.exploration.record import Scope
 from harness.common.errors import UsageError
 from harness.common.names import check_name, on_one_line
-from harness.protocol.cases import OUTPUTS, OVER, Case, CaseFault, CaseOutcome
+from harness.protocol.cases import OVER, Case, CaseFault, CaseOutcome
 from harness.protocol.rule_checks import possible_errors
 from harness.protocol.rules import Action, ClientConnection, ProtocolRule, Release, Selector, When
 from harness.record.protocol_journal import RequestRecord
@@ -104,8 +104,7 @@ def scope_of(
 def requests_of(outcome: CaseOutcome, journal: Iterable[RequestRecord]) -> list[Request]:
     """Return the requests of a case, in order, without retries and without what its rules delivered late or twice.
 
-    A request is a retry if its client sent another one of this API in the same step. Only where outputs are sent at
-    once, it is another request if there was a success before.
+    A request is a retry if its client sent another one of this API in the same step, and got no success for it yet.
 
     Args:
         journal: The requests of its transactional id.
@@ -120,7 +119,7 @@ def requests_of(outcome: CaseOutcome, journal: Iterable[RequestRecord]) -> list[
         if record.api not in APIS or step is None or record.copy_of is not None:
             continue
         same = [request for request in sent if request.api == record.api]
-        nth = succeeded[record.api, step] + 1 if step.endswith(OUTPUTS) else 1
+        nth = succeeded[record.api, step] + 1
         if sum(request.step == step for request in same) < nth:
             sent.append(Request(record.api, len(same) + 1, step, nth))
         succeeded[record.api, step] += record.returned_ns is not None and not {*record.errors} - {"NONE"}

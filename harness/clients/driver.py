@@ -37,6 +37,8 @@ from harness.record.naming import Headers
 FILE = "driver.toml"
 FIRST_ANSWER_S = 20.0
 """How long a program may take to its first answer. After that the run decides when a case takes too long."""
+MOST_BYTES = 1_000_000
+"""Of an answer."""
 Step = Literal["offsets", "abort"]
 """A step that a client may lack."""
 
@@ -46,7 +48,12 @@ class Driver:
     """The contents of `driver.toml`."""
 
     name: Annotated[
-        str, matches("[a-z0-9]+([._-][a-z0-9]+)*", "small letters, digits, '.', '_' and '-'", '"kafkajs"')
+        str,
+        matches(
+            "(?!librdkafka$|java$)[a-z0-9][a-z0-9._-]{0,63}",
+            "up to 64 small letters, digits, '.', '_' and '-', and not librdkafka or java",
+            '"kafkajs"',
+        ),
     ]
     version: Annotated[str, matches("[A-Za-z0-9][A-Za-z0-9.+_-]{0,31}", "a version", '"2.2.4"')]
     command: Annotated[tuple[Text, ...], Meta(min_length=1, examples=['["node", "driver.mjs"]'])]
@@ -103,7 +110,7 @@ class Answer(Struct):
 
     ok: bool = False
     version: str = ""  # of the client, in the answer to `init`
-    offsets: list[int | None] = []  # of the records of `send`
+    offsets: list[Annotated[int, Meta(ge=0)] | None] = []  # of the records of `send`
     error: str = ""
     meaning: ErrorMeaning = ErrorMeaning.UNKNOWN
 
@@ -126,12 +133,14 @@ class DriverProgram:
         """
         stdin = self.process.stdin
         assert stdin is not None
+        if self._buffer or self._has_output(0.0):
+            raise self._wrong(command, "more than one line, or spoke before it was asked")
         try:
             stdin.write(json.dumps(command).encode() + b"\n")
             stdin.flush()
         except BrokenPipeError:
             raise self._ended() from None
-        line = self._read_line()
+        line = self._read_line(command)
         try:
             answer = msgspec.json.decode(line, type=Answer)
         except msgspec.DecodeError as error:
@@ -159,15 +168,22 @@ class DriverProgram:
         self.process.kill()
         self.process.wait()
 
-    def _read_line(self) -> bytes:
+    def _has_output(self, timeout_ms: float | None) -> bool:
+        """Wait until the program has written something. Return False if it has not, or has ended without it."""
+        stdout = self.process.stdout
+        assert stdout is not None
+        poll = select.poll()
+        poll.register(stdout, select.POLLIN)
+        return any(event & select.POLLIN for _, event in poll.poll(timeout_ms))
+
+    def _read_line(self, command: Mapping[str, Any]) -> bytes:
         stdout = self.process.stdout
         assert stdout is not None
         deadline_s = time.monotonic() + FIRST_ANSWER_S
-        while b"\n" not in self._buffer:
+        received = b""
+        while b"\n" not in received:
             left_ms = None if self.has_answered else max(0.0, 1000 * (deadline_s - time.monotonic()))
-            poll = select.poll()
-            poll.register(stdout)
-            if not poll.poll(left_ms):
+            if not self._has_output(left_ms) and not self.has_answered and time.monotonic() > deadline_s:
                 self.kill()
                 raise UsageError(
                     f"the program of {self.driver.name} did not answer its first command within {FIRST_ANSWER_S:g} s: "
@@ -177,6 +193,8 @@ class DriverProgram:
             if not received:
                 raise self._ended()
             self._buffer += received
+            if len(self._buffer) > MOST_BYTES:
+                raise self._wrong(command, f"a line of more than {MOST_BYTES:,} bytes")
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
 

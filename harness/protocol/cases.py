@@ -14,7 +14,7 @@ from harness.protocol.rules import ProtocolRule
 OVER = "over"
 """The step after the last part of a program. What the worker does then is no part of the program."""
 OUTPUTS = "outputs"
-"""The step in which a worker sends the outputs of all topics at once: the only one with several requests of an API."""
+"""The step in which a worker sends the outputs of all topics at once."""
 FILE = "cases.json"
 """The file in a run folder with the outcomes of its cases."""
 

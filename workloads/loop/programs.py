@@ -202,7 +202,7 @@ class CaseProgram:
                 if not self._order.killed:
                     self._replace_producer()
                 return
-            end = "commit" if part in "Cc" else "abort"
+            end = {"C": "commit", "A": "abort", "B": "abort"}[part.upper()]
             outcome = self._transact(2 if part == "B" else 1, end, at_once=part.islower())
             if self._position > start or (end == "abort" and outcome is Outcome.FAIL):
                 return
@@ -255,7 +255,7 @@ class CaseProgram:
         return txn.outcome
 
     def _send_outputs(self, txn: Transaction, batch: OutputBatch, op: int, *, at_once: bool) -> None:
-        """Send the outputs of each topic, and wait for their responses."""
+        """Send the outputs of each topic, one after the other, or all at once."""
         worker = self._worker
         txn.begin()
         if at_once:
@@ -270,9 +270,10 @@ class CaseProgram:
                         value_name(worker.journal.name, op, n), pending.input_positions
                     )
                     txn.send(n, topic, out.key, out.value, headers, partition=self._order.number)
-            if not at_once:
-                txn.flush()
-        txn.flush()
+                    if not at_once:
+                        txn.flush()
+        if at_once:
+            txn.flush()
 
     def _send_offsets(self, txn: Transaction, batch: OutputBatch, op: int) -> None:
         worker = self._worker

@@ -81,6 +81,14 @@ def test_a_transaction_is_a_line_for_each_step(
         (ANSWERS.format(answer="what"), "the program of x answered init with what: JSON is malformed"),
         (ANSWERS.format(answer="{}"), 'answered init with neither "ok": true nor an "error"'),
         (ANSWERS.format(answer='{"ok": true}'), 'answered init with version "", and driver.toml says "1.0"'),
+        (
+            'import sys\nfor line in sys.stdin: print(\'{"ok": true, "version": "1.0"}\\n{}\', flush=True)',
+            "answered begin with more than one line",
+        ),
+        (
+            "print('x' * 2_000_000, flush=True); input()",
+            "answered init with more than one line, or spoke before",
+        ),
         ("raise SystemExit(3)", "the program of x ended with status 3 before its first answer"),
         ("import time; time.sleep(60)", "did not answer its first command within 1 s"),
         (
@@ -96,6 +104,7 @@ def test_a_program_that_is_no_driver_is_reported_in_a_sentence(
     own = producer(source)
     with pytest.raises(UsageError, match=message):
         own.init(5.0)
+        own.begin()
 
 
 @pytest.mark.processes
@@ -119,7 +128,8 @@ def test_a_program_that_ends_later_is_a_client_that_has_failed(
             r"the command ./missing does not exist; run `cd \S+ && make`",
         ),
         ({"command": "[]"}, "command"),
-        ({"name": '"Kafka JS"'}, "name must be small letters"),
+        ({"name": '"Kafka JS"'}, "name must be up to 64 small letters"),
+        ({"name": '"java"'}, "name must be .*not librdkafka or java"),
         ({"lacks": '["commit"]'}, "lacks"),
         ({"colour": '"red"'}, 'has an unknown key: .*"colour"'),
     ],

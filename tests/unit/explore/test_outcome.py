@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from fencepost.exploration.batch import anomalies_of_no_case, judge
 from fencepost.exploration.outcome import badge, certificate, lines, outcome_of
@@ -43,7 +44,9 @@ def exploration(*cases: TriedCase) -> Exploration:
         (tried(FENCED), Validity.VALID),
         (tried(WRONG, WRONG, WRONG, WRONG), Validity.INVALID),
         (tried(WRONG, WRONG, WRONG), Validity.UNKNOWN),  # it was interrupted
-        (tried(WRONG, WRONG, RIGHT, WRONG), Validity.VALID),
+        (tried(WRONG, WRONG, RIGHT, WRONG), Validity.UNKNOWN),  # a finding is never forgotten
+        (tried(STUCK, RIGHT, WRONG, WRONG), Validity.UNKNOWN),
+        (tried(WRONG, STUCK, NOT_MET, STUCK), Validity.UNKNOWN),
         (tried(STUCK, STUCK, STUCK, STUCK), Validity.UNKNOWN),
         (tried(STUCK, STUCK, RIGHT), Validity.VALID),
         (tried(NOT_MET, NOT_MET, NOT_MET, NOT_MET), Validity.UNKNOWN),
@@ -138,17 +141,37 @@ def test_the_text_has_a_matrix_and_each_wrong_case() -> None:
     assert text[-2] == "reason   2 of 2 cases tried: 1 right, 1 wrong"
 
 
-def test_an_exploration_is_finished_if_all_cases_were_tried_and_alone_as_often_as_they_must_be() -> None:
-    record = exploration(tried(RIGHT), tried(WRONG, WRONG, WRONG))
-    assert not record.finished
-    record.cases["CC hold EndTxn#2 > end"].alone.append(tried(WRONG))
-    assert record.finished
-    record.all_cases += 1
-    assert not record.finished
+def test_a_case_is_due_alone_until_it_is_clear_or_was_wrong_often_enough() -> None:
+    due = [
+        (tried(RIGHT), 0),
+        (tried(WRONG), 3),
+        (tried(WRONG, WRONG, WRONG), 1),
+        (tried(STUCK), 3),
+        (tried(STUCK, RIGHT), 0),
+        (tried(NOT_MET, RIGHT, WRONG), 1),
+    ]
+    assert [case.times_due for case, _ in due] == [times for _, times in due]
+
+
+def test_a_record_goes_on_only_with_the_same_maker_and_scope_and_with_the_batches_that_are_there(
+    tmp_path: Path,
+) -> None:
+    record, other = exploration(tried(RIGHT), tried(RIGHT)), exploration()
+    record.cases["CC hold EndTxn#2 > end"].batch = "batches/002/x"
+    (tmp_path / "batches/001/x").mkdir(parents=True)
+    (tmp_path / "batches/001/x/verdict.json").touch()
+    assert record.goes_on(other, tmp_path) and list(record.cases) == ["CC hold EndTxn#1 > end"]
+    other.made_by = "another version"
+    assert not record.goes_on(other, tmp_path)
+    assert not exploration().goes_on(
+        structs.replace(exploration(), scope=scope_of(["AC"], ["hold"])), tmp_path
+    )
+    assert exploration().goes_on(exploration(), tmp_path)
 
 
 def test_the_certificate_says_what_was_tried_and_what_was_not() -> None:
     record = exploration(tried(RIGHT), tried(FENCED))
+    record.finished = True
     record.not_offered = ["AC"]
     text = " ".join(certificate(record))
     for part in (
@@ -160,6 +183,9 @@ def test_the_certificate_says_what_was_tried_and_what_was_not() -> None:
     ):
         assert part in text
     assert badge(record).startswith("[Fencepost: 2 of 2 faults")
+    record.all_cases, record.finished = 9, False
+    text = " ".join(certificate(record))
+    assert "Tried: 2 of 9 cases of the faults hold" in text and "7 cases that were not tried" in text
 
 
 def test_the_page_has_each_case_with_its_verdict_and_escapes_its_words(tmp_path: Path) -> None:
