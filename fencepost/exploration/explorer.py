@@ -275,8 +275,14 @@ def explore(
     folder = folder or Path(options.store) / "explore" / f"{client}-kafka-{options.kafka}-tv{level}"
     if only is not None:
         folder /= ONE_CASE
-        more = {"members": scope.members, "brokers": scope.brokers, "pairs": PAIR in only}
-        scope = scope_of([only.partition(" ")[0]], CaseKind, all_errors=True, **more)
+        scope = scope_of(
+            [only.partition(" ")[0]],
+            CaseKind,
+            all_errors=True,
+            members=scope.members,
+            brokers=scope.brokers,
+            pairs=PAIR in only,
+        )
     record = Exploration(client, options.kafka, level, scope, command_of(options, scope))
     record.not_offered = _not_offered(options, scope)
     record.made_by = _made_by(options)

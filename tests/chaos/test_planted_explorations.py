@@ -155,4 +155,6 @@ def test_an_exploration_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> N
     last = subprocess.run(words, capture_output=True, text=True, check=False)
     assert last.returncode == 1, last.stderr
     outcome = json.loads(last.stdout)
-    assert outcome["cases"]["tried"] == outcome["cases"]["all"] == 120 and outcome["cases"]["wrong"] == 5
+    cases = outcome["cases"]
+    assert cases["tried"] == cases["all"] == 120
+    assert cases["wrong"] - cases["unsteady"] == 5  # a TxnOffsetCommit that is held to the end is unsteady

@@ -86,8 +86,8 @@ def test_a_transaction_is_a_line_for_each_step(
             "answered begin with more than one line",
         ),
         (
-            "print('x' * 2_000_000, flush=True); input()",
-            "answered init with more than one line, or spoke before",
+            "input(); print('x' * 2_000_000, flush=True)",
+            "answered init with a line of more than 1,000,000 bytes",
         ),
         ("raise SystemExit(3)", "the program of x ended with status 3 before its first answer"),
         ("import time; time.sleep(60)", "did not answer its first command within 1 s"),
