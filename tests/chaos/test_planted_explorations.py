@@ -93,6 +93,23 @@ def test_a_client_that_is_wrong_without_a_fault_is_invalid_and_not_explored(tmp_
     assert record.validity is Validity.INVALID
 
 
+@pytest.mark.parametrize(
+    ("name", "members"),
+    [
+        ("CC error-instead EndTxn#1 = UNKNOWN_SERVER_ERROR + request-lost InitProducerId#2", False),
+        ("CC request-lost TxnOffsetCommit#1", True),
+    ],
+)
+def test_a_pair_of_faults_and_a_member_of_the_group_are_right(
+    name: str, members: bool, tmp_path: Path
+) -> None:
+    options = Options(store=str(tmp_path), workers=4, seed=1)
+    scope = scope_of(["CC"], members=members)
+    record, _ = explore(options, scope, LineProgress(io.StringIO()), only=name)
+    assert record.cases[name].settled in (RIGHT, CaseVerdict.FENCED) and record.cases[name].proof
+    assert record.finished and record.validity is Validity.VALID
+
+
 @contextmanager
 def busy(loops: int) -> Iterator[None]:
     """Keep processors busy."""
