@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from time import monotonic
@@ -22,6 +22,7 @@ from harness.runner.interrupt import Interrupt
 from harness.runner.nemesis import PlannedFault, Target
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options
+from reports.findings_text import example_sentences
 from workloads.explore import EXPLORE, EXPLORE_MEMBERS, INPUTS, TASKS
 from workloads.model.workload import pinned_id
 
@@ -127,7 +128,7 @@ def run_batch(
 
 def anomalies_of_no_case(outcomes: Sequence[CaseOutcome], verdict: Verdict) -> list[str]:
     """Return the anomalies with a finding that is of no case of the batch."""
-    return _anomalies_by_case(verdict, [outcome.case.number for outcome in outcomes]).get(NO_CASE, [])
+    return list(_anomalies_by_case(verdict, [outcome.case.number for outcome in outcomes]).get(NO_CASE, {}))
 
 
 def judge(outcomes: Sequence[CaseOutcome], verdict: Verdict, batch: str) -> Iterator[TriedCase]:
@@ -139,19 +140,20 @@ def judge(outcomes: Sequence[CaseOutcome], verdict: Verdict, batch: str) -> Iter
     """
     anomalies = _anomalies_by_case(verdict, [outcome.case.number for outcome in outcomes])
     for outcome in outcomes:
-        found = anomalies.get(outcome.case.number, [])
+        found = anomalies.get(outcome.case.number, {})
         yield TriedCase(
             _verdict_of(outcome, found),
             batch,
             outcome.case.number,
-            found,
+            list(found),
             outcome.proof,
             list(outcome.errors),
             outcome.stuck,
+            why=[f"{name}: {sentence}" for name, sentence in found.items()],
         )
 
 
-def _verdict_of(outcome: CaseOutcome, anomalies: Sequence[str]) -> CaseVerdict:
+def _verdict_of(outcome: CaseOutcome, anomalies: Collection[str]) -> CaseVerdict:
     if anomalies:
         return CaseVerdict.WRONG
     if outcome.stuck:
@@ -161,16 +163,17 @@ def _verdict_of(outcome: CaseOutcome, anomalies: Sequence[str]) -> CaseVerdict:
     return CaseVerdict.FENCED if outcome.errors else CaseVerdict.RIGHT
 
 
-def _anomalies_by_case(verdict: Verdict, numbers: Sequence[int]) -> Mapping[int, list[str]]:
-    """Return the anomalies of each case, by its number."""
+def _anomalies_by_case(verdict: Verdict, numbers: Sequence[int]) -> Mapping[int, Mapping[str, str]]:
+    """Return the anomalies of each case, by its number, each with a sentence about its first finding."""
     ids = {pinned_id(TASKS, number): number for number in numbers}
-    found: dict[int, list[str]] = defaultdict(list)
+    found: dict[int, dict[str, str]] = defaultdict(dict)
     for name, findings in verdict.anomalies.items():
         if findings.allowed:
             continue
         assert len(findings.examples) == findings.count, f"{name} has more findings than examples"
-        for number in {_case_of(example, ids) for example in findings.examples}:
-            found[number].append(name)
+        sentences = example_sentences(name, findings)
+        for example, sentence in zip(findings.examples, sentences, strict=True):
+            found[_case_of(example, ids)].setdefault(name, sentence)
     return found
 
 

@@ -81,6 +81,7 @@ class Explorer:
         Args:
             only: The name of the only case to try.
         """
+        self.record.only = only or ""
         if not self.record.sent:
             self._record_programs()
         singles = list(self._singles())
@@ -211,7 +212,7 @@ class Explorer:
             if sent and sent[outcome.case.number] != self.record.sent[outcome.case.program]:
                 case.changed = sent[outcome.case.number]
             add(outcome.case.name, case)
-        write_cases(folder, outcomes, self.record.command)
+        write_cases(folder, outcomes, tried, self.record.command)
         self._save()
 
     def _check(self, folder: Path, outcomes: Sequence[CaseOutcome]) -> list[TriedCase]:
@@ -333,9 +334,10 @@ def command_of(options: Options, scope: Scope, *, whole: bool = False) -> str:
     default, usual = Options(), scope_of()
     flags: dict[str, object] = {
         name: value
-        for name in ("client", "driver", "kafka", "transaction_version")
+        for name in ("client", "driver", "transaction_version")
         if (value := getattr(options, name)) != getattr(default, name)
     }
+    flags["kafka"] = options.kafka
     flags |= {name: True for name in ("members", *(["pairs"] if whole else [])) if getattr(scope, name)}
     flags |= {"brokers": scope.brokers} if scope.brokers != usual.brokers else {}
     if whole:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fencepost.exploration.record import FILE, CaseVerdict, Exploration, TriedCase
+from fencepost.exploration.record import CaseVerdict, Exploration, TriedCase
 from fencepost.exploration.space import BY_DEFAULT, PAIR, CaseKind
 from harness.results.verdict import AnomalyFindings, Verdict
 from harness.results.wording import join_words, plural, printable
@@ -125,6 +125,7 @@ def not_in_it(record: Exploration) -> list[str]:
     kinds = [kind for kind in CaseKind if kind not in scope.kinds]
     left = record.all_cases - len(record.cases)
     missing = [
+        "all other cases" if record.only else "",
         f"{plural(left, 'case')} that were not tried" if left > 0 else "",
         "several brokers: late markers, coordinators that move, replicas that are behind"
         if scope.brokers == 1
@@ -163,17 +164,21 @@ def certificate(record: Exploration) -> list[str]:
     return [
         f"{record.client} with {versions}, {record.ended[:10]}: {record.validity.name.lower()}.",
         f"{counted(record)}.",
-        f"Tried: {share}{faults} on the messages of the programs {', '.join(scope.programs)}{pairs}.",
+        f"Tried: only the case {record.only}."
+        if record.only
+        else f"Tried: {share}{faults} on the messages of the programs {', '.join(scope.programs)}{pairs}.",
         f"Not in it: {'; '.join(not_in_it(record))}.",
     ]
 
 
 def badge(record: Exploration) -> str:
-    """Return a line for a README, in Markdown."""
+    """Return a line for a README. A single case has none."""
     good = record.counts[CaseVerdict.RIGHT] + record.counts[CaseVerdict.FENCED]
+    if record.only:
+        return ""
     return (
-        f"[Fencepost: {good:,} of {record.all_cases:,} faults on the messages of transactions right]({FILE}), "
-        f"{record.client} with Kafka {record.kafka}, {record.ended[:10]}"
+        f"Fencepost, {record.client} with Kafka {record.kafka}, {record.ended[:10]}: {record.validity.name.lower()}, "
+        f"{good:,} of {record.all_cases:,} faults on the messages of transactions right"
     )
 
 

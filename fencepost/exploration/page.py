@@ -1,6 +1,7 @@
 """The page of an exploration, `report.html`, and a text for each case with what its run has recorded."""
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,7 +62,9 @@ class CellPart:
     cases: Sequence[CasePart]
 
 
-def write_cases(folder: Path, outcomes: Sequence[CaseOutcome], command: str) -> None:
+def write_cases(
+    folder: Path, outcomes: Sequence[CaseOutcome], tried: Sequence[TriedCase], command: str
+) -> None:
     """Write a text for each case of a batch: what its rule did, its requests, and the states of its transactions.
 
     `command` explores its client.
@@ -69,10 +72,17 @@ def write_cases(folder: Path, outcomes: Sequence[CaseOutcome], command: str) -> 
     tables = RunTables(folder, wall_ms_at_zero(folder))
     texts = folder / TEXTS
     texts.mkdir(exist_ok=True)
-    for outcome in outcomes:
+    for outcome, case in zip(outcomes, tried, strict=True):
         steps = of_id(tables, pinned_id(TASKS, outcome.case.number))
         text = "\n".join(
-            [*_head(outcome, command), "", *step_lines(steps), "", *_records(tables, outcome.case.number), ""]
+            [
+                *_head(outcome, case, command),
+                "",
+                *step_lines(steps),
+                "",
+                *_records(tables, outcome.case.number),
+                "",
+            ]
         )
         _text_of(folder, outcome.case.number).write_text(text, encoding="utf-8")
 
@@ -81,9 +91,10 @@ def _text_of(folder: Path, number: int) -> Path:
     return folder / TEXTS / f"{number}.txt"
 
 
-def _head(outcome: CaseOutcome, command: str) -> Iterator[str]:
+def _head(outcome: CaseOutcome, tried: TriedCase, command: str) -> Iterator[str]:
     case = outcome.case
-    yield case.name
+    yield f"{case.name}: {tried.verdict}"
+    yield from tried.why
     yield f"its fault: {outcome.proof}" if outcome.proof else "without a fault"
     yield from (f"it needed a new producer: {error}" for error in outcome.errors)
     if outcome.stuck:
@@ -121,9 +132,11 @@ def write_page(record: Exploration, folder: Path) -> None:
         counted=counted(record),
         certificate=certificate(record),
         badge=badge(record),
+        errors=_errors(record),
         legend=LEGEND,
         wrong_without_fault=wrong_without_fault(record),
         file=FILE,
+        folder=str(folder),
         findings=[
             (
                 finding,
@@ -141,6 +154,16 @@ def write_page(record: Exploration, folder: Path) -> None:
         style=Markup(style),
     )
     (folder / "report.html").write_text(page, encoding="utf-8")
+
+
+def _errors(record: Exploration) -> Mapping[str, Sequence[CasePart]]:
+    """Return the fenced cases by the first word of the error after which a new producer was needed."""
+    by_error: dict[str, list[CasePart]] = defaultdict(list)
+    for name, case in record.cases.items():
+        if case.settled is CaseVerdict.FENCED:
+            for word in dict.fromkeys(error.split(" ")[0].rstrip(":") for error in case.errors):
+                by_error[word].append(_part(name, case))
+    return dict(sorted(by_error.items()))
 
 
 def _rows(program: str, record: Exploration) -> Iterator[tuple[str, list[CellPart]]]:

@@ -44,6 +44,7 @@ class TriedCase(Struct, omit_defaults=True):
         list[SentRequest],
         Meta(description="with --pairs: the requests it sent, if they differ from those without a fault"),
     ] = []
+    why: Annotated[list[str], Meta(description="for each anomaly, a sentence about its first finding")] = []
     alone: Annotated[
         list["TriedCase"], Meta(description="the same for each time that it was tried alone")
     ] = []
@@ -117,6 +118,7 @@ class Exploration(Struct):
     transaction_version: int
     scope: Scope
     command: str = "fencepost explore"  # with the options of the client and the cluster
+    only: str = ""  # the name of the only case that is tried; empty: all are
     sent: dict[str, list[SentRequest]] = field(default_factory=dict)
     """By program, its requests without faults."""
     cases: dict[str, TriedCase] = field(default_factory=dict)  # by name

@@ -182,7 +182,7 @@ def test_the_certificate_says_what_was_tried_and_what_was_not() -> None:
         "members of the group",
     ):
         assert part in text
-    assert badge(record).startswith("[Fencepost: 2 of 2 faults")
+    assert badge(record).endswith("2026-11-30: valid, 2 of 2 faults on the messages of transactions right")
     record.all_cases, record.finished = 9, False
     text = " ".join(certificate(record))
     assert "Tried: 2 of 9 cases of the faults hold" in text and "7 cases that were not tried" in text
@@ -226,7 +226,11 @@ def test_a_finding_is_of_the_case_of_its_partition_or_transactional_id() -> None
         outcome(4, acted=False),
     ]
     outcomes += [outcome(5, errors=("fenced",)), outcome(6, stuck="it did not end")]
-    found = [(case.verdict, case.anomalies) for case in judge(outcomes, verdict, "b")]
+    cases = list(judge(outcomes, verdict, "b"))
+    found = [(case.verdict, case.anomalies) for case in cases]
+    assert [sentence.partition(":")[0] for case in cases for sentence in case.why] == [
+        name for case in cases for name in case.anomalies
+    ]
     assert found == [
         (RIGHT, []),
         (WRONG, ["torn-transaction"]),
