@@ -196,7 +196,7 @@ def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
 def try_cases(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """Try all cases, with as many at the same time as there are workers."""
     cases: SimpleQueue[Case] = SimpleQueue()
-    listed = decode_cases(str(planned.parameters["cases"]))
+    listed = decode_cases(str(planned.parameters[NAME]))
     for case in listed:
         cases.put(case)
     names = dict.fromkeys(str(process.worker) for process in context.processes.workers())

@@ -1,10 +1,12 @@
-"""Find the runs or histories that a path on the command line names."""
+"""Find the runs or histories that a path on the command line names, and keep other processes out of a folder."""
 
+import fcntl
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.common.errors import UnreadableInput, value_or_error
+from harness.common.errors import UnreadableInput, UsageError, value_or_error
 from harness.common.secrets import redact_text
 from harness.history_files.url import Url, is_url
 from harness.record.run_tables import PLAN
@@ -106,3 +108,14 @@ def _runs(folder: Path) -> Iterator[Path]:
             yield child
         else:
             yield from (run for run in child.iterdir() if not run.is_symlink() and (run / PLAN).is_file())
+
+
+@contextmanager
+def sole_use(file: Path, taken: str) -> Iterator[None]:
+    """Hold the lock of this file in a `with` block. Raises `UsageError(taken)` if another process holds it."""
+    with file.open("wb") as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(taken) from None
+        yield

@@ -22,11 +22,11 @@ from harness.runner.interrupt import Interrupt
 from harness.runner.nemesis import PlannedFault, Target
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options
+from nemeses.cases import NAME
 from reports.findings_text import example_sentences
 from workloads.explore import EXPLORE, EXPLORE_MEMBERS, INPUTS, TASKS
 from workloads.model.workload import pinned_id
 
-FAULT = "cases"
 NO_CASE = -1
 """The number under which the findings are that are of no case."""
 SHOWN_EVERY_S = 10.0
@@ -120,7 +120,7 @@ def run_batch(
     options: Options, cases: Sequence[Case], interrupt: Interrupt, progress: Progress
 ) -> FinishedRun:
     """Carry out numbered cases in one run. This checks nothing."""
-    schedule = Schedule((PlannedFault(FAULT, Target(FAULT), 0.0, 0.0, {FAULT: encode_cases(list(cases))}),))
+    schedule = Schedule((PlannedFault(NAME, Target(NAME), 0.0, 0.0, {NAME: encode_cases(list(cases))}),))
     workload = registry.pipeline_of(options)
     with ExitStack() as stack:
         return perform_run(options, progress, "fencepost explore", workload, schedule, interrupt, stack, None)

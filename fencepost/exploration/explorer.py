@@ -1,11 +1,10 @@
 """An exploration from the first recording to its outcome. It goes on where it was interrupted."""
 
-import fcntl
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -15,7 +14,9 @@ from pathlib import Path
 from time import monotonic
 
 from confluent_kafka import libversion
+from msgspec import structs
 
+from fencepost.checks.run_folders import sole_use
 from fencepost.exploration.batch import (
     BatchProgress,
     anomalies_of_no_case,
@@ -45,6 +46,7 @@ from harness.environment.java import find_java
 from harness.environment.kafka_versions import kafka_version
 from harness.protocol.cases import Case, CaseOutcome, read_outcomes
 from harness.record.protocol_journal import JOURNAL, RequestRecord, read_requests
+from harness.results.reasons import Reason, ReasonCode
 from harness.results.wording import plural
 from harness.runner.interrupt import Interrupt
 from harness.settings.client_choice import ClientChoice
@@ -124,7 +126,7 @@ class Explorer:
                 folder = self._run(batch, self.options.workers, progress)
                 if judged is not None:
                     judged.result()
-                judged = pool.submit(self._judge, folder, self._add_tried)
+                judged = pool.submit(self._judge, folder)
             if judged is not None:
                 judged.result()
         while (due := self._due_alone(cases)) and self._has_time():
@@ -133,7 +135,7 @@ class Explorer:
                 "were not right: each is tried alone"
             )
             alone = BatchProgress(self.progress, 0, len(due), monotonic(), 0)
-            self._judge(self._run(due[: self._most], 1, alone), self._add_alone)
+            self._judge(self._run(due[: self._most], 1, alone))
 
     @property
     def _most(self) -> int:
@@ -143,12 +145,6 @@ class Explorer:
         """Return the cases to try alone, each as often as it must be."""
         tried = self.record.cases
         return [case for case in cases if case.name in tried for _ in range(tried[case.name].times_due)]
-
-    def _add_tried(self, name: str, tried: TriedCase) -> None:
-        self.record.cases[name] = tried
-
-    def _add_alone(self, name: str, tried: TriedCase) -> None:
-        self.record.cases[name].alone.append(tried)
 
     def _singles(self) -> Iterator[Case]:
         """Yield the cases with one fault."""
@@ -202,8 +198,8 @@ class Explorer:
                 del self.record.sent[program]
         self._save()
 
-    def _judge(self, folder: Path, add: Callable[[str, TriedCase], None]) -> None:
-        """Check the run of a batch, add what came of its cases, and save it."""
+    def _judge(self, folder: Path) -> None:
+        """Check the run of a batch, and save what came of its cases. A case that was tried before was tried alone."""
         outcomes = read_outcomes(folder)
         tried = self._check(folder, outcomes)
         by_case = _requests_by_case(folder) if self.record.scope.pairs else ()
@@ -211,7 +207,10 @@ class Explorer:
         for outcome, case in zip(outcomes, tried, strict=True):
             if sent and sent[outcome.case.number] != self.record.sent[outcome.case.program]:
                 case.changed = sent[outcome.case.number]
-            add(outcome.case.name, case)
+            if before := self.record.cases.get(outcome.case.name):
+                before.alone.append(case)
+            else:
+                self.record.cases[outcome.case.name] = case
         write_cases(folder, outcomes, tried, self.record.command)
         self._save()
 
@@ -220,9 +219,11 @@ class Explorer:
         verdict = self.spark.check(folder, lambda name: None, MOST_FINDINGS)
         verdict.save(folder / "verdict.json")
         batch = str(folder.relative_to(self.folder))
-        self.record.unknown_because += [f"{batch}: {reason.text}" for reason in verdict.unknown_because]
         self.record.unknown_because += [
-            f"{batch}: a finding of {anomaly} is of no case"
+            structs.replace(reason, text=f"{batch}: {reason.text}") for reason in verdict.unknown_because
+        ]
+        self.record.unknown_because += [
+            Reason(ReasonCode.INCOMPLETE_EVIDENCE, f"{batch}: a finding of {anomaly} is of no case", anomaly)
             for anomaly in anomalies_of_no_case(outcomes, verdict)
         ]
         return list(judge(outcomes, verdict, batch))
@@ -265,7 +266,7 @@ def explore(
     """Explore a client. Returns what is known, and the folder of the exploration, which is in the store if not given.
 
     An unfinished exploration of the same client and the same cases goes on, if this version of Fencepost and the same
-    driver have begun it. Another one is kept beside the new one. A single case has a folder of its own.
+    driver have begun it. An exploration that cannot go on is kept in another folder. A single case has its own folder.
 
     Raises:
         UsageError: There is no such case, the client lacks a step, or another exploration runs in the folder.
@@ -289,7 +290,8 @@ def explore(
     record.made_by = _made_by(options)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        stack.enter_context(_sole_use(folder))
+        taken = f"another exploration runs in {folder}: wait for it, or name another --store"
+        stack.enter_context(sole_use(folder.parent / f".{folder.name}.lock", taken))
         earlier = None if again or only is not None else load(folder)
         if earlier is not None and earlier.goes_on(record, folder):
             record = earlier
@@ -303,19 +305,6 @@ def explore(
         explorer = Explorer(options, folder, record, spark, progress, interrupt, limit_s)
         explorer.run(only)
     return record, folder
-
-
-@contextmanager
-def _sole_use(folder: Path) -> Iterator[None]:
-    """Keep other explorations out of this folder. Raises `UsageError` if there is one."""
-    with (folder.parent / f".{folder.name}.lock").open("w", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(
-                f"another exploration runs in {folder}: wait for it, or name another --store"
-            ) from None
-        yield
 
 
 def _made_by(options: Options) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from fencepost.exploration.record import CaseVerdict, Exploration, TriedCase
 from fencepost.exploration.space import BY_DEFAULT, PAIR, CaseKind
+from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import AnomalyFindings, Verdict
 from harness.results.wording import join_words, plural, printable
 
@@ -102,7 +103,19 @@ def verdict_of(record: Exploration, folder: Path) -> Verdict:
         record.validity.json,
         f"{record.validity.name.lower()}: {counted(record)}",
         anomalies,
+        unknown_because=[*record.unknown_because, *_missing(record)],
     )
+
+
+def _missing(record: Exploration) -> Iterator[Reason]:
+    """Yield a reason for each case that was never met, or that did not end."""
+    codes = {
+        CaseVerdict.NOT_MET: ReasonCode.FAULT_DID_NOT_ACT,
+        CaseVerdict.STUCK: ReasonCode.INPUTS_LEFT,
+    }
+    for name, case in record.cases.items():
+        if case.settled in codes:
+            yield Reason(codes[case.settled], f"{case.settled}: {name}: {case.stuck or case.proof}", name)
 
 
 def wrong_without_fault(record: Exploration) -> list[str]:
@@ -185,7 +198,9 @@ def badge(record: Exploration) -> str:
 def lines(record: Exploration, folder: Path) -> Iterator[str]:
     """Yield the outcome as lines for a terminal."""
     for program in record.sent:
-        rows = list(matrix(program, record))
+        kinds, cells_by_request = matrix(program, record)
+        rows = [[program, *kinds]]
+        rows += [[request, *map(cell_words, cells)] for request, cells in cells_by_request.items()]
         widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
         for row in rows:
             yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -195,14 +210,13 @@ def lines(record: Exploration, folder: Path) -> Iterator[str]:
     for finding in findings(record):
         yield f"{finding.program} {finding.request}: {join_words(finding.anomalies)}"
         yield from (f"    {name} (alone {record.cases[name].alone_words})" for name in finding.names)
-    for name, case in record.cases.items():
-        if case.settled in (CaseVerdict.STUCK, CaseVerdict.NOT_MET):
-            yield printable(f"{case.settled}: {name}: {case.stuck or case.proof}", MOST_CHARACTERS)
+    for reason in _missing(record):
+        yield printable(reason.text, MOST_CHARACTERS)
     for name in unsteady(record):
         yield f"unsteady: {name}: wrong, but not the same each time, so the verdict is not valid"
     yield from wrong_without_fault(record)
     for reason in record.unknown_because:
-        yield printable(f"unknown: {reason}", MOST_CHARACTERS)
+        yield printable(f"unknown: {reason.text}", MOST_CHARACTERS)
     yield f"verdict  {record.validity.name.lower()}"
     yield f"reason   {counted(record)}"
     if record.not_offered:
@@ -210,26 +224,26 @@ def lines(record: Exploration, folder: Path) -> Iterator[str]:
     yield f"page     {folder / 'report.html'}"
 
 
-def matrix(program: str, record: Exploration) -> Iterator[list[str]]:
-    """Yield the rows of a table: a row for each request, a column for each kind, and the count of each outcome."""
-    cells = cells_of(program, record)
-    kinds = [kind for kind in CaseKind if any(kind == column for _, column in cells)]
-    yield [program, *kinds]
-    for request in dict.fromkeys(request for request, _ in cells):
-        yield [request, *(cell_words(list(cells.get((request, kind), {}).values())) for kind in kinds)]
+Cells = Sequence[Mapping[str, TriedCase]]
+"""The cases of each cell of a row, by name. A cell may be empty."""
 
 
-def cells_of(program: str, record: Exploration) -> Mapping[tuple[str, str], Mapping[str, TriedCase]]:
-    """Return the tried cases of a program, by request and kind. Pairs are in the cell of their first fault."""
+def matrix(program: str, record: Exploration) -> tuple[list[CaseKind], Mapping[str, Cells]]:
+    """Return the kinds of faults, which are the columns, and by request the cells of its row.
+
+    Pairs are in the cell of their first fault.
+    """
     cells: dict[tuple[str, str], dict[str, TriedCase]] = defaultdict(dict)
     for name, case in record.cases.items():
         own, kind, request = parts_of(name)
         if own == program:
             cells[request, kind][name] = case
-    return cells
+    kinds = [kind for kind in CaseKind if any(kind == column for _, column in cells)]
+    requests = dict.fromkeys(request for request, _ in cells)
+    return kinds, {request: [cells.get((request, kind), {}) for kind in kinds] for request in requests}
 
 
-def cell_words(cases: Sequence[TriedCase]) -> str:
+def cell_words(cell: Mapping[str, TriedCase]) -> str:
     """Return the counts of a cell: `3. 4X 1f`."""
-    counts = Counter(SIGNS[case.settled] for case in cases)
+    counts = Counter(SIGNS[case.settled] for case in cell.values())
     return " ".join(f"{count}{sign}" for sign, count in sorted(counts.items()))

@@ -12,7 +12,6 @@ from fencepost.exploration.outcome import (
     LEGEND,
     badge,
     cell_words,
-    cells_of,
     certificate,
     counted,
     findings,
@@ -20,7 +19,6 @@ from fencepost.exploration.outcome import (
     wrong_without_fault,
 )
 from fencepost.exploration.record import FILE, CaseVerdict, Exploration, TriedCase
-from fencepost.exploration.space import CaseKind
 from harness.protocol.cases import CaseOutcome
 from harness.record.table_reader import RunTables
 from harness.record.timeline.markers import batches_of
@@ -40,24 +38,22 @@ class CasePart:
     """A case, prepared for the template."""
 
     name: str
-    verdict: str
     case: TriedCase
     text: str  # the path of its text
 
     @property
     def alone(self) -> str:
-        """What came of it alone, in words. Empty: it was not tried alone."""
+        """How often it was wrong alone, in words. Empty: it was not tried alone."""
         return f"alone {self.case.alone_words} wrong" if self.case.alone else ""
 
 
 @dataclass(frozen=True)
 class CellPart:
-    """A cell of a matrix."""
+    """A cell of a matrix, prepared for the template."""
 
     ident: str
     counts: str
     style: str
-    request: str
     kind: str
     cases: Sequence[CasePart]
 
@@ -146,10 +142,7 @@ def write_page(record: Exploration, folder: Path) -> None:
             for finding in findings(record)
         ],
         open=[_part(name, case) for name, case in record.cases.items() if case.is_open],
-        programs=[
-            (program, next(matrix(program, record))[1:], list(_rows(program, record)))
-            for program in record.sent
-        ],
+        programs=[_program(program, record) for program in record.sent],
         policy=shared.policy([style], []),
         style=Markup(style),
     )
@@ -166,38 +159,37 @@ def _errors(record: Exploration) -> Mapping[str, Sequence[CasePart]]:
     return dict(sorted(by_error.items()))
 
 
-def _rows(program: str, record: Exploration) -> Iterator[tuple[str, list[CellPart]]]:
-    """Yield the rows of a matrix: the request, and its cells."""
-    cells = cells_of(program, record)
-    kinds = [kind for kind in CaseKind if any(kind == column for _, column in cells)]
-    for request in dict.fromkeys(request for request, _ in cells):
-        yield (
-            request,
-            [
-                CellPart(
-                    f"{program}-{request}-{kind}".replace("#", "-"),
-                    cell_words(list(cases.values())),
-                    _style(list(cases.values())),
-                    request,
-                    kind,
-                    [_part(name, case) for name, case in cases.items()],
-                )
-                for kind in kinds
-                if (cases := cells.get((request, kind), {})) is not None
-            ],
-        )
+def _program(
+    program: str, record: Exploration
+) -> tuple[str, Sequence[str], Mapping[str, Sequence[CellPart]]]:
+    """Return a program, the kinds of its faults, and by request its cells."""
+    kinds, cells_by_request = matrix(program, record)
+    rows = {
+        request: [
+            CellPart(
+                f"{program}-{request}-{kind}".replace("#", "-"),
+                cell_words(cell),
+                _style(cell),
+                kind,
+                [_part(name, case) for name, case in cell.items()],
+            )
+            for kind, cell in zip(kinds, cells, strict=True)
+        ]
+        for request, cells in cells_by_request.items()
+    }
+    return program, kinds, rows
 
 
-def _style(cases: Sequence[TriedCase]) -> str:
+def _style(cell: Mapping[str, TriedCase]) -> str:
     """Return the class of a cell: that of its worst case."""
-    settled = {case.settled for case in cases}
+    settled = {case.settled for case in cell.values()}
     if CaseVerdict.WRONG in settled:
         return "invalid"
     return "unknown" if settled & {CaseVerdict.STUCK, CaseVerdict.NOT_MET} else "valid"
 
 
 def _part(name: str, case: TriedCase) -> CasePart:
-    return CasePart(name, case.settled, case, f"{case.batch}/{TEXTS}/{case.number}.txt")
+    return CasePart(name, case, f"{case.batch}/{TEXTS}/{case.number}.txt")
 
 
 def _smallest(record: Exploration, folder: Path, name: str) -> str:

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct, field, structs
 
 from harness.common.documents import decode, encode, json_text, read_json
 from harness.common.errors import UnreadableInput
+from harness.results.reasons import Reason
 from harness.results.verdict import Validity
 
 FILE = "explore.json"
@@ -68,7 +69,7 @@ class TriedCase(Struct, omit_defaults=True):
 
     @property
     def confirmed(self) -> bool:
-        """Whether it had the same anomaly each time that it was tried alone."""
+        """Whether each try alone had the same anomaly."""
         found = [set(each.anomalies) for each in self.alone]
         return len(found) >= TIMES_ALONE > 0 and bool(set.intersection(*found))
 
@@ -80,7 +81,7 @@ class TriedCase(Struct, omit_defaults=True):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not known what it does: it was never met, did not end, or was wrong and not confirmed."""
+        """Whether its verdict is not certain: it was never met, it did not end, or it is wrong and not confirmed."""
         return not self.confirmed and self.settled not in (CaseVerdict.RIGHT, CaseVerdict.FENCED)
 
     @property
@@ -126,7 +127,7 @@ class Exploration(Struct):
     not_offered: list[str] = field(default_factory=list)  # programs for which the client lacks a step
     wrong_without_fault: dict[str, list[str]] = field(default_factory=dict)
     """By program that is wrong without a fault, the anomalies of all recordings. It has no cases."""
-    unknown_because: list[str] = field(default_factory=list)
+    unknown_because: list[Reason] = field(default_factory=list)  # of its batches
     ended: str = ""  # the UTC time of the last batch, as ISO 8601
     finished: bool = False  # all cases were tried, and alone as often as they must be
     made_by: str = ""  # the version of Fencepost, and a digest of the driver

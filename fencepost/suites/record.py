@@ -1,17 +1,17 @@
 """The folder of a suite, `STORE/NAME/TIME`: its record `suite.json`, its pages, its runs, and their logs."""
 
-import fcntl
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
 from msgspec import structs
 
+from fencepost.checks.run_folders import sole_use
 from fencepost.suites.previous import compare, previous_suites
 from harness.common.errors import UnreadableInput, UsageError
 from harness.record.run_tables import create_folder, update_latest_link
@@ -148,15 +148,9 @@ def folder_of(path: Path) -> Path:
     return path.resolve()  # `latest` is a link; previous suites are beside the real folder
 
 
-@contextmanager
-def lock(folder: Path) -> Iterator[None]:
+def lock(folder: Path) -> AbstractContextManager[None]:
     """Hold the lock of a suite's folder. Raises `UsageError` if another process holds it."""
-    with (folder / LOCK).open("wb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(f"{folder}: this suite is still running: wait for its end") from None
-        yield
+    return sole_use(folder / LOCK, f"{folder}: this suite is still running: wait for its end")
 
 
 def remove_good_evidence(record: SuiteRecord) -> str:

@@ -38,7 +38,7 @@ FILE = "driver.toml"
 FIRST_ANSWER_S = 20.0
 """How long a program may take to its first answer. After that the run decides when a case takes too long."""
 MOST_BYTES = 1_000_000
-"""Of an answer."""
+"""The longest answer."""
 Step = Literal["offsets", "abort"]
 """A step that a client may lack."""
 

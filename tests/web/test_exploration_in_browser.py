@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 from fencepost.exploration.page import write_page
 from fencepost.exploration.record import CaseVerdict, Exploration, TriedCase
 from fencepost.exploration.space import scope_of
+from harness.results.reasons import Reason, ReasonCode
 
 NAMES = {
     "CC hold EndTxn#1 > Produce#4": CaseVerdict.WRONG,
@@ -26,7 +27,7 @@ def page_of_exploration(tmp_path: Path) -> Path:
         for n, (name, verdict) in enumerate(NAMES.items())
     }
     record.all_cases = len(NAMES)
-    record.unknown_because = ["<b>a table is missing</b>"]
+    record.unknown_because = [Reason(ReasonCode.INCOMPLETE_EVIDENCE, "<b>a table is missing</b>")]
     (tmp_path / "batches/001/x/cases").mkdir(parents=True)
     (tmp_path / "batches/001/x/cases/0.txt").write_text("EndTxn was held " + "x" * 400, encoding="utf-8")
     record.cases["CC hold EndTxn#1 > Produce#4"].anomalies = ["ghost-commit"]

@@ -5,21 +5,24 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from fencepost.checks.run_folders import sole_use
 from fencepost.exploration.batch import anomalies_of_no_case, judge
-from fencepost.exploration.outcome import badge, certificate, lines, outcome_of
+from fencepost.exploration.outcome import badge, certificate, lines, outcome_of, verdict_of
 from fencepost.exploration.page import write_page
 from fencepost.exploration.record import FILE, TIMES_ALONE, CaseVerdict, Exploration, TriedCase, load
 from fencepost.exploration.space import scope_of
-from harness.common.errors import UnreadableInput
+from harness.common.errors import UnreadableInput, UsageError
 from harness.protocol.cases import Case, CaseFault, CaseOutcome
 from harness.protocol.rules import Action, ProtocolRule, Selector
 from harness.results.example import Example
+from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import AnomalyFindings, Validity, Verdict
 from harness.runner.nemesis import InjectedFault
 from nemeses.cases import prove
 
 RIGHT, WRONG, FENCED = CaseVerdict.RIGHT, CaseVerdict.WRONG, CaseVerdict.FENCED
 STUCK, NOT_MET = CaseVerdict.STUCK, CaseVerdict.NOT_MET
+MISSING = Reason(ReasonCode.INCOMPLETE_EVIDENCE, "batches/001/x: a table is missing")
 
 
 def tried(verdict: CaseVerdict, *alone: CaseVerdict) -> TriedCase:
@@ -93,8 +96,31 @@ def test_a_batch_without_evidence_makes_a_right_exploration_unknown_and_a_wrong_
         (tried(WRONG, *[WRONG] * TIMES_ALONE), Validity.INVALID),
     ):
         record = exploration(case)
-        record.unknown_because = ["batches/001/x: a table is missing"]
+        record.unknown_because = [MISSING]
         assert record.validity is expected
+
+
+def test_the_verdict_for_suites_names_missing_evidence_beside_known_anomalies() -> None:
+    record = exploration(tried(WRONG, *[WRONG] * TIMES_ALONE), tried(NOT_MET), tried(STUCK))
+    record.unknown_because = [MISSING]
+    verdict = verdict_of(record, Path("s"))
+    assert verdict.validity is Validity.INVALID and verdict.anomalies["torn-transaction"].count == 1
+    assert [reason.code for reason in verdict.unknown_because] == [
+        "incomplete-evidence",
+        "fault-did-not-act",
+        "inputs-left",
+    ]
+
+
+def test_only_one_process_uses_a_folder(tmp_path: Path) -> None:
+    with (
+        sole_use(tmp_path / "lock", "taken"),
+        pytest.raises(UsageError, match="taken"),
+        sole_use(tmp_path / "lock", "taken"),
+    ):
+        pytest.fail("two processes have the lock")
+    with sole_use(tmp_path / "lock", "taken"):
+        pass
 
 
 def test_a_case_that_is_wrong_only_sometimes_is_unsteady() -> None:

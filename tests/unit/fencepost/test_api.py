@@ -1,5 +1,6 @@
 """The public API: options become a command, and its lines become results."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -143,3 +144,30 @@ def test_the_message_of_a_failed_command_is_in_the_exception():
         fencepost.run(nemesis="kill-brocker")
     assert error.value.exit_status == 2
     assert "kill-broker" in str(error.value)
+
+
+def test_an_exploration_is_valid_only_if_all_its_cases_were_tried(monkeypatch) -> None:
+    cases = {"all": 9, "tried": 9, "right": 9}
+    outcome = {"valid": True, "cases": cases, "findings": [], "not_in_it": ["x"], "folder": "s"}
+    fake_command(monkeypatch, json.dumps(outcome), 0)
+    fencepost.explore(client="java", programs=["CC", "AC"], members=True, limit=None).assert_valid()
+    cases["tried"] = 8
+    fake_command(monkeypatch, json.dumps(outcome), 0)
+    with pytest.raises(AssertionError, match=r"valid: 9 all, 8 tried"):
+        fencepost.explore().assert_valid()
+
+
+def test_an_exploration_that_is_invalid_names_its_findings(monkeypatch) -> None:
+    finding = {"request": "CC EndTxn#1", "anomalies": ["lost-input"], "smallest": "CC hold EndTxn#1 > end"}
+    outcome = {
+        "valid": False,
+        "cases": {"all": 1, "tried": 1},
+        "findings": [finding],
+        "not_in_it": [],
+        "folder": "s",
+    }
+    fake_command(monkeypatch, json.dumps(outcome), 1)
+    explored = fencepost.explore()
+    assert explored.anomalies == {"lost-input"} and explored.word == "invalid"
+    with pytest.raises(AssertionError, match=r"CC EndTxn#1: lost-input, for example CC hold EndTxn#1 > end"):
+        explored.assert_valid()

@@ -41,6 +41,36 @@ def test_each_client_version_is_a_cell_and_can_have_a_known_failure(tmp_path: Pa
     assert [plan_.failures.known[0].applies_to(cell) for cell in plan_.suite.cells] == [True, False, False]
 
 
+def test_an_exploration_is_a_cell_to_which_known_failures_apply(tmp_path: Path) -> None:
+    known = KNOWN.replace("shop", "explore").replace("reprocessed-input", "lost-input")
+    table = '[[explore]]\nprograms = ["CC"]\nkinds = ["hold", "disconnect"]\nclient = "java"\nlimit = "2m"\n'
+    plan_ = plan_of(tmp_path, f"{table}{known}")
+    (cell,) = plan_.suite.cells
+    assert cell.name == "explore java-4.4.0 CC kinds=hold,disconnect" and plan_.failures.known[0].applies_to(
+        cell
+    )
+    assert (
+        cell.command
+        == "fencepost explore --client java --kafka 4.4.0 --programs CC --kinds hold,disconnect --limit 2m"
+    )
+    assert plan_.options[cell.name].time_limit_s == 120.0 and list(cell.explore["programs"]) == ["CC"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('programs = ["XY"]', r"\[\[explore\]\]: a program has the parts"),
+        ('kinds = ["holt"]', 'did you mean "hold"'),
+        ('colour = "red"', 'has an unknown key: .*"colour"'),
+        ('client = "jaba"', 'did you mean "java"'),
+        ('limit = "soon"', "limit"),
+    ],
+)
+def test_a_wrong_exploration_is_refused_before_anything_runs(tmp_path: Path, line: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        plan_of(tmp_path, f"[[explore]]\n{line}\n")
+
+
 def test_the_name_of_a_custom_pipelines_cell_has_no_client(tmp_path: Path) -> None:
     text = f'[matrix]\npipeline = ["{write_pipeline(tmp_path)}"]\nnemesis = ["kill-broker"]\n'
     (cell,) = plan_of(tmp_path, text).suite.cells

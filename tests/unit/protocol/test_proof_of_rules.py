@@ -153,6 +153,16 @@ def test_an_error_that_the_broker_answered_itself_proves_nothing(
     assert proxy.status().proved == proved
 
 
+def test_an_error_acts_on_the_next_response_if_the_broker_has_answered_it_itself(
+    proxy: ProxyUnderTest, link: LinkUnderTest
+) -> None:
+    proxy.add(rule(Action.ERROR, error="CONCURRENT_TRANSACTIONS", when=When.AFTER))
+    for correlation, error, proved in ((1, "CONCURRENT_TRANSACTIONS", 0), (2, "NONE", 1), (3, "NONE", 1)):
+        link.send(link.end_txn(correlation))
+        link.answer(link.response("EndTxn", correlation, error))
+        assert (proxy.status().acted, proxy.status().proved) == (proved, proved)
+
+
 def test_a_produce_that_gets_no_response_is_passed_by_an_error(
     proxy: ProxyUnderTest, link: LinkUnderTest
 ) -> None:

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -140,6 +140,30 @@ def test_a_stop_heals_the_active_faults_and_begins_no_other(tmp_path: Path) -> N
         injector.stop()
         assert injector.finished and recorder.lines == ["a begins", "a ends"]
         assert [report.fault for report in injector.state.reports] == ["a"]
+
+
+def test_a_fault_learns_of_the_stop_and_may_need_more_time_than_others(tmp_path: Path) -> None:
+    recorder = Recorder()
+    seen: list[bool] = []
+
+    @contextmanager
+    def inject(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
+        seen.append(context.stopping())
+        wait_for(context.stopping, "the stop", 10)
+        seen.append(context.stopping())
+        yield InjectedFault("long")
+
+    long = replace(recorder.nemesis("long"), inject=inject, overtime_s=60.0)
+    nemeses = {"long": long, "a": recorder.nemesis("a")}
+    faults = [planned("a", 700.0, 1.0), planned("long", 0.0, 0.0)]
+    began = JournalBegan("nemesis", role="nemesis")
+    with fake_run(tmp_path) as run, Journal(tmp_path / "own.jsonl", 0, began) as journal:
+        injector = FaultInjector(faults, nemeses, run.context, journal)
+        assert injector.overtime_s == 60.0
+        injector.start(time.monotonic())
+        wait_for(lambda: seen, "the fault to begin", 10)
+        injector.stop()
+    assert seen == [False, True]
 
 
 def test_a_run_without_faults_is_finished_at_once(tmp_path: Path) -> None:
