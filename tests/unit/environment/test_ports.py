@@ -46,20 +46,19 @@ def test_blocks_of_processes_are_disjoint_and_free_again_after_a_kill(tmp_path: 
 
 
 def test_a_port_in_use_is_skipped(tmp_path: Path) -> None:
-    with PortBlock(tmp_path) as block, socket.socket() as server:
-        server.bind((HOST, block.first))
-        server.listen()
+    with PortBlock(tmp_path) as block, socket.create_server((HOST, block.first)):
         assert block.take() != block.first
 
 
 def test_the_error_for_a_fixed_port_in_use_names_it(tmp_path: Path) -> None:
     with PortBlock(tmp_path) as block:
         first = block.take()
-    with PortBlock(tmp_path, first_port=first) as block, socket.socket() as server:
-        server.bind((HOST, first))
-        server.listen()
-        with pytest.raises(EnvironmentFailure, match=f"port {first} is taken"):
-            block.take()
+    with (
+        PortBlock(tmp_path, first_port=first) as block,
+        socket.create_server((HOST, first)),
+        pytest.raises(EnvironmentFailure, match=f"port {first} is taken"),
+    ):
+        block.take()
 
 
 def test_a_fixed_block_that_overlaps_the_block_of_another_run_is_refused(tmp_path: Path) -> None:
