@@ -71,6 +71,21 @@ class Checker:
         )
         return function(tables) if function is not None else None
 
+    def undecided(self, tables: "Tables | ExternalTables") -> "DataFrame | None":
+        """Return a lazy query for the rows that the checker cannot decide, in the form of findings. Their anomaly has
+        `checkers.findings.form.UNDECIDED_INFIX` and a key of `undecided_because`. None: the checker decides all rows.
+        """
+        if tables.suffix or not hasattr(self._module, "undecided"):
+            return None
+        rows: DataFrame = self._module.undecided(tables)
+        return rows
+
+    @property
+    def undecided_because(self) -> Mapping[str, tuple[str, str]]:
+        """By key: why a row is not decided, and what would decide it."""
+        reasons: Mapping[str, tuple[str, str]] = getattr(self._module, "UNDECIDED", {})
+        return reasons
+
     def explain(self, tables: "Tables", findings: "Mapping[int, list[Findings]]") -> None:
         """Add details that only this checker knows to the examples of these runs, in place."""
         add_details = getattr(self._module, "explain", None) if findings else None

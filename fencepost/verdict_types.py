@@ -16,6 +16,44 @@ class ReasonDocument(TypedDict):
     remedy: NotRequired[str]
 
 
+class ContrastDocument(TypedDict):
+    """A property that tells the affected subjects from the others."""
+
+    dimension: str
+    value: str
+    sentence: str
+    affected: int
+    subjects: int
+    others_affected: int
+    others: int
+
+
+class OverTimeDocument(TypedDict):
+    """How many affected subjects there are in each interval of the run."""
+
+    from_s: float
+    width_s: int
+    counts: Sequence[int]
+
+
+class AffectedDocument(TypedDict):
+    """The subjects of the findings of one anomaly, and how they differ from the subjects without a finding."""
+
+    noun: str
+    affected: int
+    subjects: int
+    contrasts: NotRequired[Sequence[ContrastDocument]]
+    compared: NotRequired[Sequence[str]]
+    over_time: NotRequired[OverTimeDocument]
+
+
+class OriginDocument(TypedDict):
+    """Where the findings of an anomaly come from, as far as counts before and after the faults show it."""
+
+    kind: str
+    sentence: str
+
+
 class AnomalyDocument(TypedDict):
     """The findings of one anomaly in one run."""
 
@@ -29,6 +67,8 @@ class AnomalyDocument(TypedDict):
     permitted: NotRequired[int]
     examples: NotRequired[Sequence[Mapping[str, Any]]]
     sentences: NotRequired[Sequence[str]]
+    affected: NotRequired[AffectedDocument]
+    origin: NotRequired[OriginDocument]
 
 
 class LivenessDocument(TypedDict):
@@ -45,6 +85,13 @@ class LivenessDocument(TypedDict):
     rate_back_s: float | None
     latency_back_s: float | None
     lag_back_s: float | None
+    not_measured: Sequence[str]
+    slowest_input: str | None
+    slowest_input_s: float | None
+    inputs_not_back: Sequence[str]
+    victim: str | None
+    victim_commit_s: float | None
+    victim_not_known: str | None
     aborted: int | None
     fenced: int | None
     rebalances: int | None
@@ -125,6 +172,31 @@ class UnsettledDocument(TypedDict):
     examples: Sequence[Mapping[str, Any]]
 
 
+class NotDecidedDocument(TypedDict):
+    """Rows that a check could not decide: evidence is missing that would tell an anomaly from a late record."""
+
+    check: str
+    count: int
+    subjects: int
+    noun: str
+    why: str
+    remedy: str
+    partitions: NotRequired[Mapping[str, int]]
+    contrasts: NotRequired[Sequence[ContrastDocument]]
+    over_time: NotRequired[OverTimeDocument]
+    examples: NotRequired[Sequence[Mapping[str, Any]]]
+    sentences: NotRequired[Sequence[str]]
+
+
+class ControlDocument(TypedDict):
+    """The same run without faults, which `fencepost run --control` carries out first."""
+
+    folder: str
+    valid: bool | str
+    summary: str
+    anomalies: Mapping[str, int]
+
+
 class VerdictDocument(TypedDict):
     """The content of `verdict.json`."""
 
@@ -136,6 +208,7 @@ class VerdictDocument(TypedDict):
     summary: str
     anomalies: Mapping[str, AnomalyDocument]
     not_checked_because: Mapping[str, ReasonDocument]
+    not_decided: Sequence[NotDecidedDocument]
     not_exercised: Mapping[str, str]
     unknown_because: Sequence[ReasonDocument]
     warnings: Sequence[ReasonDocument]
@@ -148,5 +221,6 @@ class VerdictDocument(TypedDict):
     requests: Mapping[str, Sequence[int]]
     api_errors: Mapping[str, Mapping[str, int]]
     left: LagDocument | None
+    control: ControlDocument | None
     not_checked: Mapping[str, str]
     error: NotRequired[str]  # why the history could not be read; then there are only three keys

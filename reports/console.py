@@ -6,6 +6,7 @@ from pathlib import Path
 from harness.history_files.schema import KNOWN
 from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict, checks_without_evidence
 from harness.results.wording import join_words, plural, printable
+from reports.conclusions import conclusion, describe_not_decided
 from reports.findings_text import describe_count, describe_permitted, first_example_sentence
 from reports.liveness_text import describe_recovery
 from reports.summary import causes_first
@@ -29,11 +30,13 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
         name = printable(anomaly, 60)
         more = f"; {describe_permitted(findings)}" if findings.permitted else ""
         lines.append(f"  {name:<24} {note}{describe_count(name, findings)}{because}{more}")
+        lines += [f"    {line}" for line in _concluded(anomaly, findings)]
         if findings.example:
             lines.append(f"    first: {first_example_sentence(anomaly, findings)}")
     if trace := _first_trace(verdict, folder):
         lines.append(f"  step by step: {trace}")
     lines += [f"  unknown: {printable(reason.text, 300)}" for reason in verdict.unknown_because]
+    lines += [f"  {line}" for line in _not_decided(verdict)]
     lines += [f"  {line}" for line in _left(verdict)]
     lines += [f"  more: {line}" for line in _explained(verdict)]
     lines += [f"  warning: {printable(reason.text, 300)}" for reason in verdict.warnings[:MOST_WARNINGS]]
@@ -73,6 +76,17 @@ def _recoveries(faults: Sequence[FaultReport]) -> Iterator[str]:
         yield f"  fault {number}, {printable(name, 60)}: {words}"
     if len(recoveries) > MOST_FAULTS:
         yield f"  {plural(len(recoveries) - MOST_FAULTS, 'more fault')} in the report"
+
+
+def _concluded(anomaly: str, findings: AnomalyFindings) -> Iterator[str]:
+    """Yield how many of all inputs are affected, the best contrast, and what the findings come from."""
+    if findings.allowed or findings.because:
+        return
+    own = conclusion(anomaly, findings)
+    if own.counted:
+        yield f"affected: {own.counted}" + (f"; {own.contrasts[0]}" if own.contrasts else "")
+    if own.label:
+        yield f"{own.label[0].lower()}{own.label[1:]}: {own.why}"
 
 
 def _first_trace(verdict: Verdict, folder: Path) -> str:
@@ -121,8 +135,15 @@ def allowed_and_unknown(verdict: Verdict) -> Iterator[str]:
         yield f"allowed: {', '.join(allowed)}"
     if len(verdict.unknown_because) > 1:
         yield from (f"unknown: {printable(reason.text, 300)}" for reason in verdict.unknown_because)
+    yield from _not_decided(verdict)
     yield from _left(verdict)
     yield from (f"more: {line}" for line in _explained(verdict))
+
+
+def _not_decided(verdict: Verdict) -> Iterator[str]:
+    """Yield what the checks could not decide, and why."""
+    for rows in verdict.not_decided:
+        yield f"not decided: {describe_not_decided(rows)}, because {printable(rows.why, 400)}"
 
 
 def _left(verdict: Verdict) -> Iterator[str]:

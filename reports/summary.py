@@ -8,6 +8,7 @@ times are known.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from harness.model.vocabulary import Guarantee
+from harness.results.conclusions import OriginKind
 from harness.results.reasons import Reason
 from harness.results.verdict import (
     CALLER,
@@ -18,7 +19,11 @@ from harness.results.verdict import (
     checks_without_evidence,
 )
 from harness.results.wording import join_words, plural, printable
+from reports.conclusions import share
 from reports.findings_text import describe_count
+
+
+NOT_FAULTS = (OriginKind.PROGRAM, OriginKind.TEST)
 
 
 def summary(
@@ -86,6 +91,10 @@ def last_fault_before(faults: Iterable[FaultReport], moment_s: float) -> FaultRe
 
 def _describe_invalid(anomalies: Mapping[str, AnomalyFindings], faults: Sequence[FaultReport]) -> str:
     """Name the last fault before each finding."""
+    origins = [findings.origin for _, findings in _first_causes(anomalies)]
+    if origins and all(origin and origin.kind in NOT_FAULTS for origin in origins):
+        under = "; the faults did not cause this" if any(fault.acted for fault in faults) else ""
+        return describe_invalid(anomalies, []) + under
     before = [last_fault_before(faults, moment_s) for moment_s in sorted(_moments(_first_causes(anomalies)))]
     known = before and before[0] is not None
     return describe_invalid(anomalies, [fault.struck for fault in before if fault] if known else [])
@@ -101,7 +110,7 @@ def describe_invalid(anomalies: Mapping[str, AnomalyFindings], struck: Iterable[
     causes = _first_causes(anomalies)
     if not causes:
         return "the evidence contradicts itself"
-    words = join_words([describe_count(name, findings) for name, findings in causes], 3)
+    words = join_words([_count_and_share(name, findings) for name, findings in causes], 3)
     after = list(dict.fromkeys(printable(each, 200) for each in struck))
     if not after:
         return words
@@ -111,6 +120,13 @@ def describe_invalid(anomalies: Mapping[str, AnomalyFindings], struck: Iterable[
         return f"{words}, after {after[0]}"
     # If there are several faults, the examples say which one came before which finding.
     return f"{words}; before {'them' if all_shown else 'the examples shown'}, {join_words(after, 3)}"
+
+
+def _count_and_share(anomaly: str, findings: AnomalyFindings) -> str:
+    """Return for example `1,708 outputs of inputs are missing (854 of 5,272 inputs, 16 %)`."""
+    of_all = share(findings.affected)
+    inner = of_all.replace(" (", ", ").removesuffix(")") if of_all else ""
+    return describe_count(anomaly, findings) + (f" ({inner})" if inner else "")
 
 
 def _moments(findings: Iterable[tuple[str, AnomalyFindings]]) -> Iterator[float]:

@@ -31,8 +31,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import MAX_SHOWN, finding, record_position, wanted_keys
-from checkers.findings.form import Findings
+from checkers.findings.build import MAX_SHOWN, finding, findings, record_position, wanted_keys
+from checkers.findings.form import UNDECIDED_INFIX, Findings
 from checkers.findings.rules import Suspect
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
@@ -50,9 +50,66 @@ DONE = """if(e.intermediate_topic is null, struct(tp, offset), array_min(transfo
 SUSPECTS = (Suspect("inputs", f"visible and size({MISSING_OUTPUTS}) > 0"),)
 
 
-def lost_input(tables: Tables) -> DataFrame:
-    """Return one row for each input and output name."""
-    due = (
+LEFT, NO_COMMIT, NOT_READ = "left", "no commit", "not read"
+UNDECIDED = {
+    LEFT: (
+        "the group of the stage had not committed past them when the run ended, so their outputs may only be late",
+        (
+            "see whether the stage still worked: the report has the committed offset of each partition, and workers/ "
+            "the logs. If it only needs longer, write a longer works_within_s or idle_s in its [[stage]]"
+        ),
+    ),
+    NO_COMMIT: (
+        "no committed offset of the stage is known for them, so it is not known whether it is done with them",
+        (
+            "write `group` in the [[stage]] if the program commits offsets for one, or a longer idle_s (longer than "
+            "a rebalance, or than the lock of a share group), after which a silent stage is taken to be done"
+        ),
+    ),
+    NOT_READ: (
+        "the topic of their outputs was not read from its start to its end",
+        "let the run finish, and let the topic keep all records (no compaction, no retention below the run's time)",
+    ),
+}
+"""By why an input without an output is not decided: which evidence is missing, and what would bring it."""
+DECIDED = "(marked or coalesce(done.offset >= first and done.offset < final, false))"
+READ_TO_THE_END = "topic_ru_end and (topic_logged or topic_rc_end) and topic_whole"
+
+
+def undecided(tables: Tables) -> DataFrame:
+    """Return one row for each input that lacks an output and that is not decided, with the reason `why`."""
+    rows = (
+        _due(tables)
+        .join(broadcast(_groups(tables)), on=["run", "group", "done_tp"], how="left")
+        .join(broadcast(tables.topics), on=["run", "topic"], how="left")
+        .selectExpr("*", f"{DECIDED} as decided", f"coalesce({READ_TO_THE_END}, false) as read")
+        .where("not (decided and read)")
+        .selectExpr(
+            "*",
+            f"case when decided then '{NOT_READ}' when final is null then '{NO_COMMIT}' else '{LEFT}' end as why",
+        )
+        .groupBy("run", "tp", "offset")
+        .agg(*(F.expr(f"min({name}) as {name}") for name in ("why", "group", "topic", "output_name")))
+    )
+    return findings(
+        rows,
+        f"concat('lost-input{UNDECIDED_INFIX}', why)",
+        order=["tp", "offset"],
+        absence="true",
+        input=record_position(),
+        group="group",
+        slot="output_name",
+        output_topic="topic",
+    )
+
+
+def _groups(tables: Tables) -> DataFrame:
+    return tables.groups.withColumnRenamed("tp", "done_tp")
+
+
+def _due(tables: Tables) -> DataFrame:
+    """Select each missing output of a visible input, and the position that its group must have gone past."""
+    return (
         tables.inputs.where(f"visible and size({MISSING_OUTPUTS}) > 0")
         .selectExpr("run", "tp", "offset", "outputs", "each", f"explode({MISSING_OUTPUTS}) as e")
         .selectExpr(
@@ -61,12 +118,16 @@ def lost_input(tables: Tables) -> DataFrame:
         )
         .selectExpr("*", "done.tp as done_tp")
     )
-    groups = tables.groups.withColumnRenamed("tp", "done_tp")
+
+
+def lost_input(tables: Tables) -> DataFrame:
+    """Return one row for each input and output name."""
     lost = (
-        due.join(broadcast(groups), on=["run", "group", "done_tp"], how="left")
-        .where("marked or (done.offset >= first and done.offset < final)")
+        _due(tables)
+        .join(broadcast(_groups(tables)), on=["run", "group", "done_tp"], how="left")
+        .where(DECIDED)
         .join(broadcast(tables.topics), on=["run", "topic"], how="inner")
-        .where("topic_ru_end and (topic_logged or topic_rc_end) and topic_whole")
+        .where(READ_TO_THE_END)
         .selectExpr("*", "filter(outputs, o -> o.output_name = output_name and o.topic = topic) as tried")
     )
     return finding(
@@ -87,11 +148,11 @@ def lost_input(tables: Tables) -> DataFrame:
     )
 
 
-def explain(tables: Tables, findings: Mapping[int, list[Findings]]) -> None:
+def explain(tables: Tables, by_run: Mapping[int, list[Findings]]) -> None:
     """Add to each example the first offset commit by which the group went past the input."""
     lost = [
         (run, example, example.inputs[0])
-        for run, run_findings in findings.items()
+        for run, run_findings in by_run.items()
         for finding in run_findings
         for example in finding.examples
     ]

@@ -22,6 +22,7 @@ from checkers.checking.explain import explain
 from checkers.checking.facts import gather_facts
 from checkers.checking.prefilter import Selection, count_and_select
 from checkers.checking.run_facts import Fact
+from checkers.contrasts.subjects import RunSubjects, select_subjects
 from checkers.external.tables import ExternalTables
 from checkers.findings.form import FINDING, Findings
 from checkers.findings.rules import Rule, apply_rules
@@ -58,6 +59,7 @@ class CheckOutput:
     crashed: dict[str, Reason]  # by anomaly: the reason, with the first line of the error
     caused: set[tuple[int, str, str]]
     """Run, effect and cause: every finding of the effect shares an operation with one of the cause."""
+    subjects: Mapping[int, RunSubjects]  # by run: what findings are about, if there are more than a few
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class CollectedFindings:
     rows: dict[tuple[int, str, bool], Findings]
     crashed: dict[str, Reason]
     caused: set[tuple[int, str, str]]
+    frame: DataFrame | None = None  # all findings; None: there are none
 
 
 def no_progress(name: str) -> None:
@@ -103,7 +106,8 @@ def run_checkers(
         facts = facts_future.result()
     phase("examples")
     explain_all(s, tables, checkers, findings, facts, contents)
-    return CheckOutput(findings.rows, facts, findings.crashed, findings.caused)
+    subjects = {} if findings.frame is None else select_subjects(s, tables, findings.frame)
+    return CheckOutput(findings.rows, facts, findings.crashed, findings.caused, subjects)
 
 
 def explain_all(
@@ -161,7 +165,7 @@ def collect(
     union = reduce(DataFrame.unionByName, many, few_findings)
     rows = _rank(union, examples)
     several = len({(run, name) for run, name, _ in rows}) > 1
-    return CollectedFindings(rows, crashed, _find_causes(union) if several else set())
+    return CollectedFindings(rows, crashed, _find_causes(union) if several else set(), union)
 
 
 def _rules(
@@ -205,12 +209,12 @@ def _by_query(
 ) -> list[QueryFindings]:
     """Run the query of a checker that needs more than rules."""
 
-    def find() -> QueryFindings | None:
-        part = checker.find(tables)
+    def run(make: Callable[[Tables | ExternalTables], DataFrame | None]) -> QueryFindings | None:
+        part = make(tables)
         return _collect_if_few(part) if part is not None else None
 
-    part = _guarded(checker, find, crashed)
-    return [part] if part is not None else []
+    parts = [_guarded(checker, partial(run, make), crashed) for make in (checker.find, checker.undecided)]
+    return [part for part in parts if part is not None]
 
 
 def _collect_if_few(findings: DataFrame) -> QueryFindings:

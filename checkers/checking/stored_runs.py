@@ -13,6 +13,10 @@ from checkers.checking.facts import ENDS
 from checkers.checking.observers import check_observers
 from checkers.checking.run_checks import CheckOutput, Phase, no_progress, run_checkers
 from checkers.checking.run_facts import EvidenceCounts, MissingEvidence
+from checkers.contrasts.conclude import conclude
+from checkers.contrasts.dimensions import RunFacts
+from checkers.contrasts.subjects import RunSubjects
+from checkers.contrasts.undecided import undecided_rows, without_evidence
 from checkers.findings.form import PERMITTED_SUFFIX, Findings
 from checkers.needs import PREMISES
 from checkers.registry import CHECKERS, INDETERMINATE, STORE_CHECKERS, checker_of
@@ -25,6 +29,7 @@ from checkers.stored.sources import INLINE_ROWS, StoredRun, count_rows, read_sou
 from checkers.stored.tables import make_tables
 from harness.common.errors import FencepostError
 from harness.model.vocabulary import Premise
+from harness.results.conclusions import NotDecided
 from harness.results.example import Example
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.results.verdict import EXAMPLES, STAGE, AnomalyFindings, CheckResult, IndeterminateOperations
@@ -142,6 +147,11 @@ def _check_result(run: StoredRun, output: CheckOutput, examples: int) -> CheckRe
                 anomalies[name] = with_wording(
                     name, _anomaly_findings(run, checker, name, finding, permitted)
                 )
+    about = RunFacts.of(run, facts.partitions)
+    subjects = output.subjects.get(run.run, RunSubjects())
+    for name, findings in anomalies.items():
+        if not _rests_on_gaps(run, checker_of(name), missing):
+            anomalies[name] = conclude(name, findings, subjects, about)
     not_checked |= _clauses_not_checked(run, facts, not_checked)
     not_checked |= parts_not_checked(facts, run, not_checked)
     return CheckResult(
@@ -155,7 +165,33 @@ def _check_result(run: StoredRun, output: CheckOutput, examples: int) -> CheckRe
             for name in ("ops", "ok", "fail", "info", *(f"info_{end}" for end in ENDS))
         },
         unsettled=indeterminate_operations(run.run, output.findings),
+        not_decided=_not_decided(run, output, missing, not_checked, about),
     )
+
+
+def _rests_on_gaps(run: StoredRun, checker: Checker, missing: MissingEvidence) -> bool:
+    """Return whether an absence is no finding of this checker, because evidence is missing."""
+    return bool(run.incomplete) or bool(missing.tables.intersection(checker.rests_on))
+
+
+def _not_decided(
+    run: StoredRun,
+    output: CheckOutput,
+    missing: MissingEvidence,
+    not_checked: Collection[str],
+    about: RunFacts,
+) -> list[NotDecided]:
+    """Return what the checks that were made could not decide."""
+    subjects = output.subjects.get(run.run, RunSubjects())
+    undecided: list[NotDecided] = []
+    for checker in STORE_CHECKERS:
+        gaps = list(missing.reasons.values()) if _rests_on_gaps(run, checker, missing) else []
+        for name in set(checker.anomalies) - set(not_checked):
+            undecided += undecided_rows(run.run, checker, name, output.findings, subjects, about)
+            absent = output.findings.get((run.run, name, True))
+            if gaps and absent:
+                undecided.append(without_evidence(name, absent, gaps[0], subjects, about))
+    return undecided
 
 
 def _clauses_not_checked(
@@ -278,7 +314,7 @@ def _select_findings(
     run: StoredRun, checker: Checker, name: str, output: CheckOutput, missing: MissingEvidence, examples: int
 ) -> Findings | None:
     """Select the findings that count: those that rest on an absence count only if the evidence is complete."""
-    incomplete = bool(run.incomplete) or bool(missing.tables.intersection(checker.rests_on))
+    incomplete = _rests_on_gaps(run, checker, missing)
     parts = [
         output.findings.get((run.run, name, absence))
         for absence in ((False,) if incomplete else (False, True))

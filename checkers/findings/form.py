@@ -11,6 +11,8 @@ from harness.results.example import Example
 
 PERMITTED_SUFFIX = "/permitted"
 """Suffix of the name of a finding that the guarantee of its stage permits. Such findings are counted separately."""
+UNDECIDED_INFIX = "/undecided: "
+"""In the name of a row that may be a finding: after the anomaly, and before why it is not decided."""
 FINDING = pa.schema(
     [
         ("run", pa.int64()),

@@ -10,8 +10,10 @@ in the band of a value if the value is within 25 % of this median, or better: a 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.model.pipeline import PipelineSpec
@@ -79,6 +81,8 @@ class RunProgress:
     aborted_ns: Integers | None = None
     fenced_ns: Integers | None = None
     rebalances_ns: Integers | None = None
+    by_process: Mapping[str, Integers] = field(default_factory=dict)
+    """By worker or instance (`bill-2`): when it committed transactions. Empty: the evidence does not name processes."""
     bound_ns: int | None = None  # the longest gap that the time-outs in force explain
 
 
@@ -109,8 +113,12 @@ def fault_windows(
     return windows
 
 
-def liveness(progress: RunProgress, window: Window) -> Liveness:
-    """Return how long a fault hurt, without the bound."""
+def liveness(progress: RunProgress, window: Window, victim: str | None = None) -> Liveness:
+    """Return how long a fault hurt, without the bound.
+
+    Args:
+        victim: the process that it hit, by its journal or by its worker
+    """
     start_ns, end_ns = window.start_ns, window.end_ns
     worst = max(
         (
@@ -122,12 +130,15 @@ def liveness(progress: RunProgress, window: Window) -> Liveness:
     )
     lso_still = _longest_still(progress.still or {}, window)
     seconds = _Seconds(progress, window)
+    first_commit_s = _first_after(progress.commits_ns, start_ns)
+    of_victim = {} if victim is None else _of_victim(progress, window, victim)
     return Liveness(
-        first_commit_s=_first_after(progress.commits_ns, start_ns),
+        first_commit_s=first_commit_s,
         first_commit_after_heal_s=None
         if window.heal_ns is None
         else _first_after(progress.commits_ns, window.heal_ns),
-        longest_gap_s=_s(longest_gap_ns(progress.commits_ns, start_ns, end_ns)),
+        # A commit that ends the gap may come after the window.
+        longest_gap_s=max(_s(longest_gap_ns(progress.commits_ns, start_ns, end_ns)), first_commit_s or 0.0),
         worst_partition=worst and worst[1],
         worst_partition_gap_s=worst and _s(worst[0]),
         lso_still_s=None if progress.still is None else _s(lso_still[0]),
@@ -136,10 +147,60 @@ def liveness(progress: RunProgress, window: Window) -> Liveness:
         latency_back_s=seconds.latency_back_s(),
         lag_back_s=seconds.lag_back_s(),
         seconds_before=seconds.before,
+        not_measured=_not_measured(progress),
+        **_of_inputs(progress, start_ns),
+        **of_victim,
         aborted=_count(progress.aborted_ns, window),
         fenced=_count(progress.fenced_ns, window),
         rebalances=_count(progress.rebalances_ns, window),
     )
+
+
+def _not_measured(progress: RunProgress) -> tuple[str, ...]:
+    """Return the values that the evidence of the run cannot show."""
+    latency_known = bool((progress.latencies_ns >= 0).any())
+    read = any(group.partitions for group in progress.groups.values())
+    return (*(() if latency_known else ("latency_back_s",)), *(() if read else ("lag_back_s",)))
+
+
+def _of_inputs(progress: RunProgress, start_ns: int) -> dict[str, Any]:
+    """Return when the groups had committed offsets of all input partitions again, and which partition was last."""
+    back: dict[str, int] = {}
+    not_back = []
+    for group in progress.groups.values():
+        for name, (log, positions) in group.partitions.items():
+            waiting = log.data & (log.time_ns >= start_ns)
+            if not waiting.any():
+                continue
+            at = int(np.searchsorted(positions.time_ns, start_ns))
+            if at < len(positions.time_ns):
+                back[name] = int(positions.time_ns[at]) - start_ns
+            else:
+                not_back.append(name)
+    if not back:
+        return {"inputs_not_back": tuple(not_back)}
+    slowest = max(back, key=lambda name: back[name])
+    return {
+        "slowest_input": slowest,
+        "slowest_input_s": _s(back[slowest]),
+        "inputs_not_back": tuple(not_back),
+    }
+
+
+def _of_victim(progress: RunProgress, window: Window, victim: str) -> dict[str, Any]:
+    """Return when a process committed again, or why that is not known."""
+    worker = worker_of(victim)
+    times_ns = progress.by_process.get(worker)
+    if times_ns is None:
+        why = "no evidence names the process of a commit" if not progress.by_process else "it never committed"
+        return {"victim": worker, "victim_not_known": why}
+    return {"victim": worker, "victim_commit_s": _first_after(times_ns, window.start_ns)}
+
+
+def worker_of(process: str) -> str:
+    """Return the worker or instance of a process: `bill-2` of `bill-2.1`."""
+    name, dot, life = process.rpartition(".")
+    return name if dot and life.isdecimal() else process
 
 
 def longest_gap_ns(times_ns: Integers, start_ns: int, end_ns: int) -> int:
@@ -276,6 +337,7 @@ def read_progress(
         aborted_ns=aborted_ns,
         fenced_ns=None if timeline.by_logs else _fenced_ns(timeline),
         rebalances_ns=None if timeline.by_logs else _rebalances_ns(tables),
+        by_process=_by_process(committed),
         bound_ns=None
         if longest_ms is None
         else (longest_ms + (SESSION_MS if session_ms is None else session_ms) + MARGIN_MS + pauses_ms)
@@ -289,6 +351,14 @@ def _read_logs(tables: RunTables, end_s: float) -> dict[int, PartitionLog]:
         return {}
     own = [tp for tp, (topic, _) in tables.topic_partitions.items() if topic != TRANSACTIONS_TOPIC]
     return partition_logs(tables, own, end_s)
+
+
+def _by_process(committed: pa.Table) -> dict[str, Integers]:
+    """Return the ends of committed transactions by worker or instance."""
+    named = committed.filter(committed["process"].is_valid())
+    workers = np.array([worker_of(name) for name in named["process"].to_pylist()])
+    ended_ns = np.asarray(named["end_ns"])
+    return {str(worker): np.sort(ended_ns[workers == worker]) for worker in np.unique(workers)}
 
 
 def _commits(timeline: Timeline, logs: Mapping[int, PartitionLog]) -> dict[int, Integers]:

@@ -158,5 +158,6 @@ def _measured(progress: RunProgress, window: Window, fault: FaultReport) -> Live
     if bound_ns is not None and fault.may_halt:
         bound_ns += (window.end_ns if window.heal_ns is None else window.heal_ns) - window.start_ns
     return structs.replace(
-        liveness(progress, window), bound_s=None if bound_ns is None else round(bound_ns / 1e9, 3)
+        liveness(progress, window, fault.details.get("worker")),
+        bound_s=None if bound_ns is None else round(bound_ns / 1e9, 3),
     )

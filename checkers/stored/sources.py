@@ -23,6 +23,7 @@ from harness.model.promises import Promises
 from harness.model.vocabulary import Premise
 from harness.record.parquet_reader import iterate_parquet, read_parquet
 from harness.record.schema import HISTORY, LOG, find_mismatch
+from harness.results.verdict import FaultReport
 
 READ_TOGETHER = 2
 """The number of tables that are opened at a time. Spark takes some 15 ms for each."""
@@ -75,6 +76,7 @@ class StoredRun:
     growths: Mapping[str, Growth] = field(default_factory=dict)  # of topics that got more partitions
     passed_over: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
     """By group: the partitions that a topic got during the run, and that the group did not read in the time it had."""
+    faults: Sequence[FaultReport] = ()  # what the run reports of its faults
     drained: bool = True  # every stage had processed all of its inputs before it was stopped
     rested_ms: float | None = (
         None  # the wall clock when the pipeline had come to an end, if there are no sentinels

@@ -295,6 +295,7 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
             group: [split_partition(name) for name in names]
             for group, names in (evidence.run_metadata.passed_over if evidence.run_metadata else {}).items()
         },
+        faults=evidence.run_metadata.faults if evidence.run_metadata else (),
         topics=frozenset(topic.name for topic in evidence.plan.pipeline.topics),
         drained=evidence.run_metadata is not None  # not known for a run that was killed
         and not any(

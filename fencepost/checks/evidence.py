@@ -25,9 +25,11 @@ from harness.record.protocol_journal import JOURNAL, read_journal
 from harness.record.run_tables import PLAN, require_ended
 from harness.record.schema import HISTORY, LOG, find_mismatch
 from harness.record.table_reader import RunTables
+from harness.results.conclusions import ControlRun
 from harness.results.lag import Lag
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata
+from harness.results.verdict import Verdict
 from harness.settings.run_file import StoredPlan
 
 KEYS = frozenset(
@@ -91,6 +93,19 @@ class Evidence:
     def run(self) -> int:
         """The number of the run. Every row of its tables has it."""
         return int(self.plan.run["id"])
+
+    @property
+    def control(self) -> ControlRun | None:
+        """The verdict of the same run without faults. None: there was none, or its verdict is gone."""
+        path = self.run_metadata.control if self.run_metadata else None
+        if path is None:
+            return None
+        try:
+            verdict = Verdict.load(self.folder / path / "verdict.json")
+        except UnreadableInput:
+            return None
+        found = {name: each.count for name, each in verdict.anomalies.items() if not each.allowed}
+        return ControlRun(path, verdict.valid, verdict.summary, found)
 
     @property
     def had_log(self) -> bool:

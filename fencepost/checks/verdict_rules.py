@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from checkers.contrasts.origin import with_control
 from checkers.recovery.measure import Recovery, stalled
 from fencepost.checks.evidence import KILLED, Evidence
 from harness.history_files.url import Url
@@ -219,6 +220,7 @@ def decide(evidence: Evidence, result: CheckResult) -> Verdict:
     from reports.summary import summary
 
     result = with_stalls(result, evidence.recovery)
+    result = replace(result, anomalies=with_control(result.anomalies, evidence.control))
     run = CheckedRun(evidence.plan, evidence.run_metadata, result, evidence.journal_change)
     run_metadata = evidence.run_metadata or RunMetadata()
     reasons = reasons_against(run)
@@ -242,6 +244,7 @@ def decide(evidence: Evidence, result: CheckResult) -> Verdict:
         ),
         anomalies=result.anomalies,
         not_checked_because=result.not_checked,
+        not_decided=result.not_decided,
         not_exercised={
             **run_metadata.unscheduled,
             **waived_goals(run),
@@ -259,6 +262,7 @@ def decide(evidence: Evidence, result: CheckResult) -> Verdict:
         requests=run_metadata.requests,
         api_errors=evidence.api_errors,
         left=evidence.lag,
+        control=evidence.control,
     )
 
 

@@ -27,8 +27,16 @@ OTHER_OPTIONS = "\b\nOptions without a flag; set them with --set KEY=VALUE:\n" +
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="any option of run.toml; broker.NAME=VALUE"
 )
 @click.option("--config", metavar="FILE", help="start from this run.toml; the command line overrides it")
+@click.option(
+    "--control",
+    "with_control",
+    is_flag=True,
+    help="first run the same without faults, into STORE/NAME-control; the verdict and the report compare both",
+)
 @command_flags.json_flag
-def command(sets: tuple[str, ...], config: str | None, as_json: bool, **flags: Any) -> ExitStatus:
+def command(
+    sets: tuple[str, ...], config: str | None, with_control: bool, as_json: bool, **flags: Any
+) -> ExitStatus:
     """Run a pipeline on a cluster, inject faults, and check whether the result is correct.
 
     Exit status: 0 valid, 1 invalid, 2 wrong usage, 3 unknown, 4 failure.
@@ -37,15 +45,18 @@ def command(sets: tuple[str, ...], config: str | None, as_json: bool, **flags: A
     Example:
       fencepost run --nemesis kill-broker,pause-worker --time-limit 60 --seed 42
       fencepost run --defect offsets-outside-transaction
+      fencepost run --pipeline pipeline.toml --control
       fencepost run --set java=bundled --set broker.log.segment.bytes=1048576
     """
     options = cli_options.settle(cli_options.options_from(flags, sets, config))
 
     from fencepost.runs.carry_out import run
+    from fencepost.runs.control import FLAG, run_control
 
-    repeat = command_line(options)
+    repeat = command_line(options) + (f" {FLAG}" if with_control else "")
     with closing(progress_for(sys.stderr)) as progress:
         progress.say(f"seed {options.seed}")
-        verdict, folder = run(options, progress, command=repeat)
+        control = run_control(options, progress) if with_control else None
+        verdict, folder = run(options, progress, command=repeat, control=control)
     output.print_run(verdict, folder, repeat, as_json=as_json)
     return verdict.validity.exit_status

@@ -1,5 +1,6 @@
 """`fencepost run`: from options to a verdict. This module connects all packages of Fencepost."""
 
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -71,12 +72,14 @@ def run(
     *,
     command: str,
     schedule: Schedule | None = None,
+    control: Path | None = None,
 ) -> tuple[Verdict, Path]:
     """Run a pipeline under faults and check it. Returns the verdict and the run folder.
 
     Args:
         command: The shell command that repeats the run.
         schedule: The faults and the churn of a stored run. None: draw them from the seed.
+        control: The folder of the same run without faults. None: there is none.
     """
     workload = registry.pipeline_of(options)
     options = with_broker_count(options)
@@ -90,6 +93,9 @@ def run(
     with Interrupt() as interrupt, ExitStack() as stack:
         spark = RunSpark(options, stack)
         finished = perform_run(options, progress, command, workload, schedule, interrupt, stack, spark)
+        if control is not None:
+            finished.run_log.control = os.path.relpath(control, finished.folder)
+            finished.run_metadata().save(finished.folder / "metadata.json")
         try:
             with finished.run_log.consecutive_phases() as begin:
                 verdict = spark.check(finished.folder, begin)
@@ -315,7 +321,7 @@ def _save_verdict(folder: Path, verdict: Verdict, run_log: RunLog) -> None:
 
     verdict.save(folder / "verdict.json")
     with run_log.phase("report"):
-        write_report(folder, verdict, run_log.now_s())
+        write_report(folder, verdict, run_log.now_s(), registry.check_meanings())
 
 
 def _tabulate(folder: Path, plan: StoredPlan, run_log: RunLog, final_state: FinalState) -> None:

@@ -104,7 +104,7 @@ class DatabaseReader:
 
     def _input(self, row: TableRow) -> tuple[object, ...]:
         crc = digest(row.key, row.content, ())
-        return (row.value, None, (), crc, None, False, key_name(row.key), None, None, None)
+        return (row.value, None, (), crc, None, False, key_name(row.key), None, None, None, None)
 
     def _effect(self, effect: SideEffect) -> tuple[object, ...]:
         """Return a row of the table `records`, from the third column on."""
@@ -113,14 +113,14 @@ class DatabaseReader:
         inputs = [(self._partitions.planned(topic, number), offset) for topic, number, offset in sources]
         crc = digest(effect.key, effect.content, headers)
         name, key = effect.output_name, key_name(effect.key)
-        return (effect.value, name, inputs, crc, None, False, key, None, None, None)
+        return (effect.value, name, inputs, crc, None, False, key, None, None, None, None)
 
     def _state(self, table: str, number: int, state: KeyState) -> tuple[object, ...]:
         crc = digest(state.key, state.content, ())
         held_sum = None
         if table in self._sum_tables:
             held_sum = self._expect.held_sum(InputRecord(table, state.key, b"%d" % state.changes, 0, number))
-        return (None, None, (), crc, None, False, key_name(state.key), held_sum, None, None)
+        return (None, None, (), crc, None, False, key_name(state.key), held_sum, None, None, None)
 
 
 def _without_expected(ends: Mapping[str, ReadEnd]) -> dict[str, ReadEnd]:

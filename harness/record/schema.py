@@ -193,6 +193,13 @@ RECORDS = table(
         null="its header has its inputs, or it has no correlation key",
     ),
     column("content", _str, "its key and value as text, truncated", null="a process of Fencepost wrote it"),
+    column(
+        "size_bytes",
+        _i64,
+        "the size of its key and value",
+        null="it is a row of a database, or an earlier version wrote the table",
+        added=True,
+    ),
 )
 
 ENDS = table(

@@ -64,6 +64,45 @@ class Liveness(Struct, frozen=True):
     ] = None
     latency_back_s: Annotated[Duration | None, Meta(description="the same for the latency of commits")] = None
     lag_back_s: Annotated[Duration | None, Meta(description="the same for the lag")] = None
+    not_measured: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="which of `rate_back_s`, `latency_back_s` and `lag_back_s` the run cannot show: without "
+            "transactions there is no latency of commits, and without committed offsets no lag. They are `null` then"
+        ),
+    ] = ()
+    slowest_input: Annotated[
+        str | None,
+        Meta(
+            description="the input partition whose group committed offsets last after the fault: `purchases/2`"
+        ),
+    ] = None
+    slowest_input_s: Annotated[
+        Duration | None,
+        Meta(
+            description="from the injection to its first commit. Only partitions are compared that had inputs to "
+            "process after the injection"
+        ),
+    ] = None
+    inputs_not_back: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="the input partitions with inputs to process and no commit until the end of the run"
+        ),
+    ] = ()
+    victim: Annotated[
+        str | None,
+        Meta(description="the process that the fault hit: `bill-2`; null: it hit no single process"),
+    ] = None
+    victim_commit_s: Annotated[
+        Duration | None,
+        Meta(
+            description="from the injection to the next commit of that process, or of the one that took its place"
+        ),
+    ] = None
+    victim_not_known: Annotated[
+        str | None, Meta(description="why the commits of that process are not known; null: they are")
+    ] = None
     aborted: Annotated[
         Count | None,
         Meta(description="transactions in the window that were aborted, according to the transaction log"),
@@ -106,9 +145,20 @@ class Liveness(Struct, frozen=True):
 
     @property
     def normal_after_s(self) -> float | None:
-        """From the injection until rate, latency and lag are back in their bands. None: not all were seen back."""
-        back = [getattr(self, name) for name in COMPARED_WITH_NORMAL]
+        """From the injection until the measured ones of rate, latency and lag are back in their bands. None: not all
+        were seen back.
+        """
+        back = [getattr(self, name) for name in COMPARED_WITH_NORMAL if name not in self.not_measured]
         return None if None in back else max(filter(None, back), default=0.0)
+
+    @property
+    def not_back(self) -> tuple[str, ...]:
+        """The measured values that were not seen back in their bands."""
+        return tuple(
+            name
+            for name in COMPARED_WITH_NORMAL
+            if name not in self.not_measured and getattr(self, name) is None
+        )
 
     @property
     def stalled(self) -> bool:

@@ -15,7 +15,7 @@ from harness.results.reasons import Reason
 from harness.results.verdict import FaultReport, MembershipChange
 
 PROGRESS_FORM = "lines TOPIC PARTITION OFFSET (the next offset to read), or one number of processed inputs"
-NEW_FIELDS = frozenset({"passed_over", "program_clients", "protocol_crc", "stage_progress"})
+NEW_FIELDS = frozenset({"control", "passed_over", "program_clients", "protocol_crc", "stage_progress"})
 """Fields that the runs of earlier versions do not have."""
 
 
@@ -80,6 +80,9 @@ class RunMetadata(Struct, frozen=True):
     passed_over: Mapping[str, Sequence[str]] = {}
     # By table: the rows that the run wrote. Empty if they were not counted.
     rows: Mapping[str, int] = {}
+    control: str | None = (
+        None  # the folder of the same run without faults, from this one; None: there was none
+    )
     history_crc: int | None = None  # CRC-32 of history.jsonl; None if the run promises no such file
     protocol_crc: int | None = None  # CRC-32 of protocol.jsonl; None if the run has no protocol proxy
     compacted: Mapping[str, bool] = {}  # by topic, as configured at the end

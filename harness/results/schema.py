@@ -14,6 +14,15 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import msgspec
 
+from harness.results.conclusions import (
+    Affected,
+    Contrast,
+    ControlRun,
+    NotDecided,
+    Origin,
+    OriginKind,
+    OverTime,
+)
 from harness.results.example import Example, Operation
 from harness.results.lag import EntryCounts, Lag, PartitionLag
 from harness.results.liveness import Liveness
@@ -28,6 +37,10 @@ from harness.results.verdict import (
 
 DOCUMENTS: Mapping[type[msgspec.Struct], str] = {
     Reason: "ReasonDocument",
+    Contrast: "ContrastDocument",
+    OverTime: "OverTimeDocument",
+    Affected: "AffectedDocument",
+    Origin: "OriginDocument",
     AnomalyFindings: "AnomalyDocument",
     Liveness: "LivenessDocument",
     FaultReport: "FaultDocument",
@@ -36,6 +49,8 @@ DOCUMENTS: Mapping[type[msgspec.Struct], str] = {
     PartitionLag: "PartitionLagDocument",
     Lag: "LagDocument",
     IndeterminateOperations: "UnsettledDocument",
+    NotDecided: "NotDecidedDocument",
+    ControlRun: "ControlDocument",
     Verdict: "VerdictDocument",
 }
 """The structs of `verdict.json`, and the names of their public types. A struct comes after those that it contains."""
@@ -123,6 +138,7 @@ def _python(hint: object) -> str:
         Example: "Mapping[str, Any]",
         Operation: "Mapping[str, Any]",
         ReasonCode: "str",
+        OriginKind: "str",
         type(None): "None",
     }
     assert isinstance(hint, type)

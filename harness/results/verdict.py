@@ -16,13 +16,14 @@ from msgspec.structs import force_setattr
 from harness.common.documents import encode, json_text, read_document
 from harness.common.errors import ExitStatus, UnreadableInput
 from harness.results import Time
+from harness.results.conclusions import Affected, ControlRun, NotDecided, Origin
 from harness.results.example import Example, Operation
 from harness.results.lag import Lag
 from harness.results.liveness import Liveness
 from harness.results.reasons import Reason
 
 SCHEMA_VERSION = 1
-NEW_KEYS = frozenset({"api_errors", "churn", "left"})
+NEW_KEYS = frozenset({"api_errors", "churn", "control", "left", "not_decided"})
 """Keys that the verdicts of earlier versions do not have."""
 
 
@@ -87,6 +88,17 @@ class AnomalyFindings(Struct, frozen=True, omit_defaults=True):
         Meta(description="the first findings, in the order that the page of the anomaly says"),
     ] = field(default_factory=list)
     sentences: Annotated[Sequence[str], Meta(description="a sentence for each example")] = []
+    affected: Annotated[
+        Affected | None,
+        Meta(
+            description="the inputs, records or transactions that the findings are about, and what they share; null: "
+            "there are too few to compare"
+        ),
+    ] = None
+    origin: Annotated[
+        Origin | None,
+        Meta(description="what the findings come from: faults, program or test; null: not judged"),
+    ] = None
 
     @property
     def example(self) -> Example | None:
@@ -193,6 +205,7 @@ class CheckResult:
     coverage: Mapping[str, int] = dataclass_field(default_factory=dict)
     stats: Mapping[str, int] = dataclass_field(default_factory=dict)
     unsettled: IndeterminateOperations = dataclass_field(default_factory=IndeterminateOperations)
+    not_decided: Sequence[NotDecided] = dataclass_field(default_factory=list)
 
 
 class Verdict(Struct, frozen=True, tag_field="schema", tag=SCHEMA_VERSION):
@@ -215,6 +228,13 @@ class Verdict(Struct, frozen=True, tag_field="schema", tag=SCHEMA_VERSION):
             "unless the same reason is also in `unknown_because`"
         ),
     ] = {}
+    not_decided: Annotated[
+        Sequence[NotDecided],
+        Meta(
+            description="the rows that checks could not decide, why, and what would decide them "
+            "([below](#not-decided)). They are no findings, and may be some"
+        ),
+    ] = []
     not_exercised: Annotated[
         Mapping[str, str],
         Meta(
@@ -295,6 +315,10 @@ class Verdict(Struct, frozen=True, tag_field="schema", tag=SCHEMA_VERSION):
             description="what is between the committed offsets and the log ends ([below](#what-is-left)). It never "
             "changes `valid`. null in an external history"
         ),
+    ] = None
+    control: Annotated[
+        ControlRun | None,
+        Meta(description="the same run without faults ([below](#control)); null: there was none"),
     ] = None
     not_checked: Annotated[Mapping[str, str], Meta(description="the texts of `not_checked_because`")] = {}
 

@@ -242,6 +242,7 @@ class FinalReader:
                 state,
                 correlation_key,
                 content,
+                len(key or b"") + len(message.value() or b""),
             )
             records.append((tp, offset, *columns))
         self._parts.extend("records", len(records), *map(list, zip(*records, strict=True)))

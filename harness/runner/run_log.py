@@ -52,6 +52,7 @@ class RunLog:
     unreadable_logs: Mapping[str, str] = field(default_factory=dict)
     history_crc: int | None = None
     protocol_crc: int | None = None
+    control: str | None = None
     clock_drift_ms: float | None = None
     # The clients of the workers, as the protocol proxy has seen them. Empty if it is not on their links.
     requests: ObservedClients = field(default_factory=ObservedClients)
@@ -127,6 +128,7 @@ class RunLog:
             refused_logs=self.unreadable_logs,
             history_crc=self.history_crc,
             protocol_crc=self.protocol_crc,
+            control=self.control,
             clock_drift_ms=self.clock_drift_ms,
             rested_ms=self.end_offsets_read_ms,
         )

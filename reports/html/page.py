@@ -11,11 +11,14 @@ import logging
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 from jinja2 import TemplateError
@@ -32,8 +35,18 @@ from harness.results.example import Example, Operation
 from harness.results.verdict import FaultReport, Validity, Verdict
 from reports import under_way
 from reports.axis.axis import embed, time_axis
+from reports.axis.pane import Line, Pane
 from reports.axis.subjects import ShownFinding, Span, spans
 from reports.charts import gantt, over_time
+from reports.conclusions import (
+    Recurrence,
+    compare_with_control,
+    conclusions,
+    describe_not_decided,
+    for_others,
+    next_step,
+    recurrences,
+)
 from reports.findings_text import describe_indeterminate
 from reports.html import checked, excerpts, folder
 from reports.html.findings import ReportAnomaly, examples, report_anomalies
@@ -46,25 +59,58 @@ from reports.settings import flatten, setting_text
 from reports.summary import causes_first, describe_invalid
 from reports.trace.commands import folder_argument
 
+MOST_EARLIER = 20
+"""With so many other runs of its name, at most, a run is compared."""
 MORE_LOGS = "run it on a local cluster, where all logs can be read"
 STYLES = ("report.css", "axis.css", "vendor/uplot/uPlot.min.css")
 SCRIPTS = ("report.js", "vendor/uplot/uPlot.iife.min.js", "axis.js")
+KEYS = {
+    "slot": "expected output",
+    "due": "must lead to",
+    "op": "number of the operation",
+    "ops": "operations",
+    "ok": "operations that succeeded",
+    "fail": "operations that failed",
+    "info": "operations without a known outcome",
+    "info_committed": "of these, committed according to the logs",
+    "info_aborted": "of these, aborted according to the logs",
+    "info_open": "of these, still open according to the logs",
+    "inputs": "inputs that are visible",
+    "outputs": "outputs that are visible",
+    "committed": "committed transactions",
+    "aborted": "aborted transactions",
+    "fenced": "operations that were fenced",
+}
+"""What keys of `verdict.json` are called on the page."""
 _HERE = Path(__file__).parent
 
 
-def write_report(folder_path: Path, verdict: Verdict, duration_s: float) -> None:
+def write_report(
+    folder_path: Path,
+    verdict: Verdict,
+    duration_s: float,
+    meanings: Mapping[str, checked.CheckMeaning] | None = None,
+) -> None:
     """Write `report.html` and `junit.xml` into the folder of a run. An error is logged and does not change the
     verdict.
+
+    Args:
+        folder_path: the run folder
+        verdict: its verdict
+        duration_s: how long the run took
+        meanings: by check, what it looks for
     """
     try:
         (folder_path / "junit.xml").write_text(junit([(verdict, duration_s)]), encoding="utf-8")
-        (folder_path / "report.html").write_text(draw(folder_path, verdict), encoding="utf-8")
+        (folder_path / "report.html").write_text(draw(folder_path, verdict, meanings), encoding="utf-8")
     except (OSError, TemplateError) as error:
         logging.getLogger(__name__).error("the report of %s could not be written: %s", folder_path, error)
 
 
-def draw(folder_path: Path, verdict: Verdict) -> str:
-    """Return the HTML report of one run."""
+def draw(
+    folder_path: Path, verdict: Verdict, meanings: Mapping[str, checked.CheckMeaning] | None = None
+) -> str:
+    """Return the HTML report of one run. `meanings` says by check what it looks for."""
     contents = folder.load(folder_path)
     faults = list(verdict.faults) or list(contents.metadata.faults if contents.metadata else ())
     ordered = causes_first(verdict.anomalies)
@@ -93,7 +139,9 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         findings=list(_shown_findings(anomalies)),
         changed=changed,
     )
+    axis = replace(axis, panes=[*axis.panes, *densities(verdict)])
     notes = (trouble, unread_stories, unread, unplaced)
+    command = _command(verdict, contents)
     styles = [(_HERE / name).read_text(encoding="utf-8") for name in STYLES]
     scripts = [(_HERE / name).read_text(encoding="utf-8") for name in SCRIPTS]
     return template("report.html", _filters(tables.wall_ms_at_zero)).render(
@@ -134,14 +182,64 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         open_title="Why it is unknown"
         if verdict.validity is Validity.UNKNOWN
         else "Not exercised, or not certain",
-        clean=checked.clean(verdict),
+        clean=checked.clean(verdict, meanings),
         not_applicable=checked.not_applicable(verdict),
         settings=_settings(contents),
         requests=list(requests.rows(verdict.requests)),
-        command=_command(verdict, contents),
+        command=command,
+        promised=promised(contents),
+        conclusions=list(conclusions(verdict.anomalies)),
+        control=list(compare_with_control(verdict, verdict.control)) if verdict.control else [],
+        next_step=next_step(verdict, command),
+        for_others=for_others(verdict),
+        not_decided=[(describe_not_decided(rows), rows) for rows in verdict.not_decided],
+        earlier=earlier_runs(folder_path, verdict),
         enclosed=folder.files_to_enclose(folder_path, len(verdict.line().encode()) + 1),
         missing=list(dict.fromkeys(chain(contents.missing, timeline.missing, *notes, axis.missing))),
     )
+
+
+def _label(key: str) -> str:
+    return words.printable(KEYS.get(key, key.replace("_", " ")), 60)
+
+
+def densities(verdict: Verdict) -> Iterator[Pane]:
+    """Yield a pane for each anomaly: all its affected inputs, records or transactions over time."""
+    for name, findings in verdict.anomalies.items():
+        when = findings.affected.over_time if findings.affected else None
+        if when is None or not when.counts:
+            continue
+        edges = [when.from_s + n * when.width_s for n in range(len(when.counts) + 1)]
+        values: list[float | None] = [round(count / when.width_s, 2) for count in when.counts]
+        noun = words.printable(findings.affected.noun if findings.affected else "", 30)
+        style = "abort" if findings.allowed else "fail"
+        title = f"Affected by {words.printable(name, 60)}"
+        yield Pane(title, f"{noun}/s", edges, [Line(noun, style, [*values, values[-1]])])
+
+
+def promised(contents: folder.RunFiles) -> str:
+    """Return what the pipeline promised: `exactly-once; its consumers: read committed`. Empty: it is not known."""
+    workload = contents.table("workload")
+    guarantee = workload.get("guarantee")
+    stages = workload.get("stages")
+    levels = {
+        str(stage["promised"]).replace("_", " ")
+        for stage in (stages if isinstance(stages, list) else ())
+        if isinstance(stage, Mapping) and stage.get("promised")
+    }
+    parts = [words.printable(guarantee, 60)] if guarantee else []
+    parts += [f"its consumers read: {words.join_words(sorted(levels))}"] if levels else []
+    return "; ".join(parts)
+
+
+def earlier_runs(folder_path: Path, verdict: Verdict) -> tuple[int, list[Recurrence]]:
+    """Return how many runs of this name are compared, this one included, and how often each finding came in them."""
+    others: list[Verdict] = []
+    for path in sorted(folder_path.resolve().parent.glob("*/verdict.json"), reverse=True):
+        if path.parent != folder_path.resolve() and len(others) < MOST_EARLIER:
+            with suppress(UnreadableInput):
+                others.append(Verdict.load(path))
+    return len(others) + 1, recurrences([verdict, *others]) if others else []
 
 
 def _filters(wall_ms: float | None) -> dict[str, Callable[..., Any]]:
@@ -150,11 +248,12 @@ def _filters(wall_ms: float | None) -> dict[str, Callable[..., Any]]:
         "show": lambda value, limit=words.LIMIT: redact_text(words.printable(value, limit)),
         "number": _number,
         "seconds": words.seconds,
-        "label": lambda label: words.printable(label.replace("_", " "), 60),
+        "label": _label,
         "moment": partial(_moment, wall_ms=wall_ms),
         "clock": _clock,
         "since": lambda time_ns: f"{time_ns / 1e9:,.3f} s",
         "window": window,
+        "href": lambda folder: quote(f"{folder}/report.html"),
         "recovery": describe_recovery,
         "recovery_details": recovery_details,
     }

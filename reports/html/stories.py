@@ -14,6 +14,7 @@ from harness.results.verdict import AnomalyFindings, FaultReport
 from harness.results.wording import join_words, number, printable
 from reports.axis.log_lines import program_lines
 from reports.charts.sequence import legend, sequence
+from reports.conclusions import conclusion
 from reports.counterexample.diagram import EVERYBODY, Message
 from reports.counterexample.story import MOST_EXAMPLES, Story, StoryFinding, tell
 from reports.findings_text import example_sentences
@@ -70,9 +71,11 @@ def _report_story(
     t: RunTables, n: int, story: Story, anomalies: Mapping[str, AnomalyFindings]
 ) -> ReportStory:
     shown = story.shown
+    own = conclusion(shown.anomaly, anomalies[shown.anomaly])
+    concluded = [f"{own.label}: {own.why}.", *(f"{each}." for each in own.contrasts[:1])] if own.label else []
     return ReportStory(
         example_sentences(shown.anomaly, anomalies[shown.anomaly])[shown.number - 1],
-        story.cause.sentences,
+        story.cause.sentences if story.cause.known or not concluded else concluded,
         printable(story.cause.summary, 200),
         _counted(story, anomalies),
         f"{ident_of(shown.anomaly)}-{shown.number}",

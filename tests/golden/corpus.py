@@ -22,6 +22,7 @@ from fencepost.checks.evidence import Evidence
 from fencepost.checks.histories import check_history_files
 from fencepost.cli import run_command_line
 from fencepost.commands.output import print_history
+from fencepost.registry import check_meanings
 from harness.common.documents import encode
 from harness.common.errors import FencepostError
 from harness.results.example import Example
@@ -91,7 +92,7 @@ def _texts(source: Path, result: Result) -> Iterator[tuple[str, str]]:
     if (source / "journals").is_dir():
         examples = [findings.example for findings in result.anomalies.values() if findings.example]
         yield "trace.txt", "\n".join(_traces(source, examples[:MOST_TRACES], bool(result.faults)))
-    yield "page.txt", text_of(page.draw(source, result))
+    yield "page.txt", text_of(page.draw(source, result, check_meanings()))
 
 
 def _traces(run: Path, examples: Sequence[Example], faults: bool) -> Iterator[str]:

@@ -42,6 +42,7 @@ def test_each_command_in_the_docs_exists_with_its_options(command: str):
     values = command_.make_context(name, arguments).params
     if name == "run":
         sets, _ = values.pop("sets"), (values.pop("config"), values.pop("as_json"))
+        values.pop("with_control", None)
         options = cli_options.options_from(values, sets, None)
         validated = options.validated(registry.known_names())
         assert validated == replace(options, rule=validated.rule)  # the rules of the file are in it

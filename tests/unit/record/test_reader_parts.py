@@ -17,7 +17,7 @@ from harness.record.parts import PartWriter, parts_folder, remove_parts
 from harness.record.tables import Tabulator, write_partitions
 
 STAGES = (StageSpec("shop", ("in",), "g", "read_committed"),)
-RECORD = ("a", "s", ((1, 3),), 9, 1, False, "k", None, None, None)
+RECORD = ("a", "s", ((1, 3),), 9, 1, False, "k", None, None, None, 5)
 
 
 def reader(folder: Path, name: str = "final-read_uncommitted") -> tuple[Journal, PartWriter]:

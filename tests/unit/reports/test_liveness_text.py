@@ -44,8 +44,10 @@ def test_a_recovery_is_one_sentence() -> None:
 
 
 def test_what_did_not_happen_is_said() -> None:
-    assert describe_recovery(Liveness()) == "no commit followed, not seen back to normal"
-    assert "not seen back to normal" in describe_recovery(structs.replace(MEASURED, lag_back_s=None))
+    assert describe_recovery(Liveness()) == (
+        "no commit followed, rate, latency and lag not back to normal before the next fault or the end of the load"
+    )
+    assert ", lag not back to normal before" in describe_recovery(structs.replace(MEASURED, lag_back_s=None))
 
 
 def test_without_load_before_the_fault_it_is_not_known_what_is_normal() -> None:
@@ -58,7 +60,7 @@ def test_without_load_before_the_fault_it_is_not_known_what_is_normal() -> None:
     backs = ("Rate back", "Latency back", "Lag back")
     assert [value for name, value in recovery_details(early) if name in backs] == ["not known"] * 3
     late = structs.replace(early, seconds_before=3)
-    assert describe_recovery(late).endswith("not seen back to normal")
+    assert "rate, latency and lag not back to normal before" in describe_recovery(late)
     assert [value for name, value in recovery_details(late) if name in backs] == ["not seen"] * 3
 
 

@@ -1,0 +1,121 @@
+"""Say where findings come from: from the faults of the run, from the program, or from the test itself.
+
+The shares of affected subjects before and after the first fault decide. A program that is wrong without faults, or an
+expectation that is wrong, shows before the first fault what it shows later. A fault shows nothing before it.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from msgspec import structs
+
+from checkers.contrasts.contrast import Flags, Numbers
+from checkers.contrasts.dimensions import BEFORE, SubjectComparison, phases
+from harness.results.conclusions import Contrast, ControlRun, Origin, OriginKind
+from harness.results.verdict import AnomalyFindings, FaultReport
+from harness.results.wording import number, plural
+
+LEAST_EXPECTED = 3.0
+"""If fewer affected subjects than this were expected before the first fault, none of them there shows nothing."""
+COMPARABLE = 0.5
+"""The share before the first fault is comparable with the later one from this ratio on."""
+RARE = 0.1
+"""Below this ratio, the few affected subjects before the first fault are named, and the faults are still the origin."""
+CONTENT = frozenset({"corrupt", "aggregate-mismatch"})
+"""Anomalies that compare what the program wrote with what the test expects."""
+
+
+def origin(
+    anomaly: str,
+    comparison: SubjectComparison,
+    affected: Flags,
+    weights: Numbers,
+    contrasts: Sequence[Contrast],
+) -> Origin:
+    """Return where the findings of an anomaly come from."""
+    acted = comparison.facts.acted
+    if not acted:
+        return _without_faults(anomaly, contrasts, "no fault acted in this run")
+    phase = phases(comparison)
+    before, after = phase == BEFORE, phase > BEFORE
+    hits_before, all_before = _sums(before, affected, weights)
+    hits_after, all_after = _sums(after, affected, weights)
+    counts = (
+        f"{_of(hits_before, all_before)} that were done before the first fault, and {_of(hits_after, all_after)} of "
+        "the later ones, are affected"
+    )
+    if not all_before or not hits_before + hits_after:
+        return Origin(OriginKind.NOT_KNOWN, "too little was done before the first fault to compare with")
+    share_before, share_after = hits_before / all_before, hits_after / max(all_after, 1)
+    if hits_before >= 3 and share_before >= COMPARABLE * share_after:
+        first_s = float(np.nanmin(comparison.happened_s[affected]))
+        lead = f"the findings begin {acted[0].start_s - first_s:,.1f} s before the first fault: {counts}"
+        return _without_faults(anomaly, contrasts, lead)
+    expected = (hits_before + hits_after) * all_before / (all_before + all_after)
+    if expected < LEAST_EXPECTED:
+        return Origin(OriginKind.NOT_KNOWN, f"too few to tell: {counts}")
+    if share_before <= RARE * share_after:
+        return Origin(OriginKind.FAULT, f"they follow {_struck(acted)}: {counts}")
+    return Origin(
+        OriginKind.NOT_KNOWN, f"there are more of them after the faults, but not only there: {counts}"
+    )
+
+
+def with_control(
+    anomalies: Mapping[str, AnomalyFindings], control: ControlRun | None
+) -> dict[str, AnomalyFindings]:
+    """Return the anomalies with the origin that the same run without faults shows. It decides where counts do not."""
+    if control is None or control.valid == "unknown":
+        return dict(anomalies)
+    return {
+        name: structs.replace(each, origin=_by_control(name, each, control))
+        for name, each in anomalies.items()
+    }
+
+
+def _by_control(anomaly: str, findings: AnomalyFindings, control: ControlRun) -> Origin | None:
+    origin, count = findings.origin, control.anomalies.get(anomaly, 0)
+    if findings.allowed:
+        return origin
+    if count:
+        contrasts = findings.affected.contrasts if findings.affected else ()
+        return _without_faults(
+            anomaly, contrasts, f"the control, a run without faults, has {number(count)} of them too"
+        )
+    clean = "the control, a run without faults, has none of them"
+    if origin is None or origin.kind is OriginKind.NOT_KNOWN:
+        more = f"; {origin.sentence}" if origin else ""
+        return Origin(OriginKind.FAULT, f"they need a fault: {clean}{more}")
+    return structs.replace(origin, sentence=f"{origin.sentence}; {clean}")
+
+
+def _without_faults(anomaly: str, contrasts: Sequence[Contrast], why: str) -> Origin:
+    """Say that faults are not the origin, and where to look first."""
+    by_partitioner = [contrast for contrast in contrasts if contrast.dimension.startswith("key by ")]
+    if by_partitioner:
+        look = (
+            "The inputs are not in the partitions in which the program looks for their keys: set `partitioner` in "
+            "[inputs.NAME] to that of the program's own producers"
+        )
+        return Origin(OriginKind.TEST, f"not caused by the faults: {why}. {look}")
+    if anomaly in CONTENT:
+        look = (
+            "The program and the expectation disagree about the content, whatever happens: compare the two "
+            "contents of an example, and correct the one that is wrong"
+        )
+        return Origin(OriginKind.TEST, f"not caused by the faults: {why}. {look}")
+    look = "Look at the program and its configuration, and then at the expectation"
+    return Origin(OriginKind.PROGRAM, f"not caused by the faults: {why}. {look}")
+
+
+def _sums(of: Flags, affected: Flags, weights: Numbers) -> tuple[int, int]:
+    return round(float(weights[of & affected].sum())), round(float(weights[of].sum()))
+
+
+def _of(part: int, whole: int) -> str:
+    return f"{'none' if not part else number(part)} of the {number(whole)}"
+
+
+def _struck(acted: Sequence[FaultReport]) -> str:
+    names = sorted({fault.fault for fault in acted})
+    return f"{plural(len(acted), 'fault')} ({', '.join(names)})"

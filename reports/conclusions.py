@@ -1,0 +1,165 @@
+"""Conclusions in words: what findings come from, what affected inputs share, what was not decided, what to do next.
+
+Console, HTML report and reproducer share these sentences.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.results.conclusions import Affected, ControlRun, NotDecided, OriginKind
+from harness.results.verdict import AnomalyFindings, Verdict
+from harness.results.wording import join_words, number, plural, printable
+
+CONTROL = "--control"
+LABELS = {
+    OriginKind.FAULT: "The faults lead to them",
+    OriginKind.PROGRAM: "Look at the program first",
+    OriginKind.TEST: "Look at the test first",
+    OriginKind.NOT_KNOWN: "The counts do not tell what they come from",
+}
+NOTHING_SHARED = "nothing that was compared tells them from the others"
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What is concluded about the findings of one anomaly."""
+
+    anomaly: str
+    counted: str  # `854 of 5,272 inputs (16 %)`; empty: not compared
+    label: str  # what they come from, in a few words; empty: not judged
+    why: str  # a sentence
+    contrasts: Sequence[str]  # sentences, the best first
+    compared: (
+        str  # what was compared, if nothing tells them apart; empty: a contrast does, or nothing was compared
+    )
+
+
+def share(affected: Affected | None) -> str:
+    """Return for example `854 of 5,272 inputs (16 %)`; empty if the affected subjects are not known."""
+    return "" if affected is None else of_all(affected.affected, affected.subjects, affected.noun)
+
+
+def of_all(part: int, whole: int, noun: str) -> str:
+    """Return for example `854 of 5,272 inputs (16 %)`."""
+    if part >= whole:
+        return f"all {number(part)} {noun}"
+    percent = 100 * part / whole
+    shown = "less than 1" if percent < 1 else f"{min(round(percent), 99)}"
+    return f"{number(part)} of {number(whole)} {noun} ({shown} %)"
+
+
+def conclusions(anomalies: Mapping[str, AnomalyFindings]) -> Iterator[Conclusion]:
+    """Yield a conclusion for each anomaly that decides the verdict and is no consequence of another one."""
+    bad = {name for name, findings in anomalies.items() if not findings.allowed}
+    for name, findings in anomalies.items():
+        if name in bad and findings.because not in bad and (findings.affected or findings.origin):
+            yield conclusion(name, findings)
+
+
+def conclusion(anomaly: str, findings: AnomalyFindings) -> Conclusion:
+    """Return what is concluded about the findings of one anomaly."""
+    affected, origin = findings.affected, findings.origin
+    contrasts = [printable(each.sentence, 600) for each in affected.contrasts] if affected else []
+    all_affected = affected is not None and affected.affected >= affected.subjects
+    compared = ""
+    if affected and not contrasts and not all_affected:
+        names = [printable(name, 60) for name in affected.compared]
+        compared = f"{NOTHING_SHARED} ({join_words(names, 30)})"
+    return Conclusion(
+        printable(anomaly, 60),
+        share(affected),
+        LABELS[origin.kind] if origin else "",
+        printable(origin.sentence, 800) if origin else "",
+        contrasts,
+        compared,
+    )
+
+
+def describe_not_decided(rows: NotDecided) -> str:
+    """Return for example `lost-input is not decided for 411 of 3,761 inputs (11 %)`."""
+    name = printable(rows.check, 60)
+    return f"{name} is not decided for {of_all(rows.count, rows.subjects, printable(rows.noun, 30))}"
+
+
+def compare_with_control(verdict: Verdict, control: ControlRun) -> Iterator[tuple[str, str, str]]:
+    """Yield rows of a table: what is compared, this run, and the control."""
+    yield "verdict", _validity(verdict.valid), _validity(control.valid)
+    found = {name: each.count for name, each in verdict.anomalies.items() if not each.allowed}
+    for name in dict.fromkeys([*found, *control.anomalies]):
+        yield printable(name, 60), number(found.get(name, 0)), number(control.anomalies.get(name, 0))
+    yield "faults that acted", number(sum(fault.acted for fault in verdict.faults)), "0"
+
+
+def next_step(verdict: Verdict, command: str) -> str:
+    """Say what to do next with the findings: send them on, run a control, or look at the program or the test. Empty:
+    there are none.
+    """
+    kinds = {each.origin.kind for each in verdict.anomalies.values() if each.origin and not each.allowed}
+    if all(findings.allowed for findings in verdict.anomalies.values()):
+        return ""
+    if kinds & {OriginKind.PROGRAM, OriginKind.TEST}:
+        return "The faults did not cause the findings, so they are nothing for the developers of Kafka or of a client."
+    if verdict.control is None:
+        again = f"{command} {CONTROL}" if CONTROL not in command.split() else command
+        return (
+            "Before you send them to anybody, see that they need a fault. This runs the same without faults first: "
+            f"`{again}`"
+        )
+    return ""
+
+
+def for_others(verdict: Verdict) -> bool:
+    """Return whether the findings follow a fault and the control is clean. They may be a bug of Kafka or a client."""
+    bad = {name: each for name, each in verdict.anomalies.items() if not each.allowed}
+    kinds = {each.origin.kind for each in bad.values() if each.origin}
+    clean = verdict.control is not None and verdict.control.valid is True
+    return bool(bad) and kinds == {OriginKind.FAULT} and clean
+
+
+def _validity(valid: bool | str) -> str:
+    return "valid" if valid is True else "invalid" if valid is False else "unknown"
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """How often a finding came in earlier runs: under all faults, and under each of them."""
+
+    anomaly: str
+    hits: int
+    runs: int
+    by_fault: Mapping[
+        str, tuple[int, int]
+    ]  # by fault: the runs with the finding, and all runs with the fault
+
+    @property
+    def words(self) -> str:
+        """It in words: `in 3 of 10 runs; with kill-instance in 3 of 6, with pause-instance in none of 4`."""
+        parts = [
+            f"with {printable(fault, 60)} in {number(hits) if hits else 'none'} of {number(runs)}"
+            for fault, (hits, runs) in self.by_fault.items()
+        ]
+        return f"in {number(self.hits)} of {plural(self.runs, 'run')}" + (
+            f"; {join_words(parts, 8)}" if parts else ""
+        )
+
+
+def recurrences(verdicts: Sequence[Verdict]) -> list[Recurrence]:
+    """Return how often each anomaly decided one of these verdicts, the most frequent first."""
+    faults = sorted({fault.fault for verdict in verdicts for fault in verdict.faults if fault.acted})
+    rows = []
+    for name in sorted({name for verdict in verdicts for name in _bad(verdict)}):
+        by_fault = {}
+        for fault in faults:
+            under = [
+                verdict
+                for verdict in verdicts
+                if fault in {each.fault for each in verdict.faults if each.acted}
+            ]
+            by_fault[fault] = (sum(name in _bad(verdict) for verdict in under), len(under))
+        hits = sum(name in _bad(verdict) for verdict in verdicts)
+        rows.append(Recurrence(printable(name, 60), hits, len(verdicts), by_fault))
+    return sorted(rows, key=lambda row: (-row.hits, row.anomaly))
+
+
+def _bad(verdict: Verdict) -> set[str]:
+    return {name for name, findings in verdict.anomalies.items() if not findings.allowed}
