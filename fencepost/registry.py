@@ -8,7 +8,6 @@ from harness.settings.options import KnownNames
 if TYPE_CHECKING:
     from harness.runner.nemesis import Nemesis
     from harness.settings.options import Options
-    from reports.html.checked import CheckMeaning
     from workloads.custom.pipeline import CustomPipeline
     from workloads.defects.defect import Defect
     from workloads.model.workload import Workload
@@ -58,14 +57,6 @@ def anomalies() -> Mapping[str, str]:
     from checkers.catalogue import catalogue
 
     return {anomaly.name: anomaly.sentence for anomaly in catalogue()}
-
-
-def check_meanings() -> "Mapping[str, CheckMeaning]":
-    """For each anomaly: the family of its checker and its definition, for reports."""
-    from checkers.catalogue import catalogue
-    from reports.html.checked import CheckMeaning
-
-    return {anomaly.name: CheckMeaning(anomaly.family, anomaly.sentence) for anomaly in catalogue()}
 
 
 def kafka_versions() -> tuple[str, ...]:

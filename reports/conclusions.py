@@ -6,7 +6,14 @@ Console, HTML report and reproducer share these sentences.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.results.conclusions import Affected, ControlRun, NotDecided, OriginKind
+from harness.results.conclusions import (
+    Affected,
+    ControlRun,
+    NotDecided,
+    OriginKind,
+    Recurrence,
+    recurrences,
+)
 from harness.results.verdict import AnomalyFindings, Verdict
 from harness.results.wording import join_words, number, plural, printable
 
@@ -59,7 +66,7 @@ def conclusions(anomalies: Mapping[str, AnomalyFindings]) -> Iterator[Conclusion
 def conclusion(anomaly: str, findings: AnomalyFindings) -> Conclusion:
     """Return what is concluded about the findings of one anomaly."""
     affected, origin = findings.affected, findings.origin
-    contrasts = [printable(each.sentence, 600) for each in affected.contrasts] if affected else []
+    contrasts = [_as_sentence(each.sentence) for each in affected.contrasts] if affected else []
     all_affected = affected is not None and affected.affected >= affected.subjects
     compared = ""
     if affected and not contrasts and not all_affected:
@@ -69,7 +76,7 @@ def conclusion(anomaly: str, findings: AnomalyFindings) -> Conclusion:
         printable(anomaly, 60),
         share(affected),
         LABELS[origin.kind] if origin else "",
-        printable(origin.sentence, 800) if origin else "",
+        _as_sentence(origin.sentence) if origin else "",
         contrasts,
         compared,
     )
@@ -116,50 +123,32 @@ def for_others(verdict: Verdict) -> bool:
     return bool(bad) and kinds == {OriginKind.FAULT} and clean
 
 
+def _as_sentence(text: str) -> str:
+    """Return a text that is safe to show and begins with a capital letter."""
+    shown = printable(text, 800)
+    return shown[:1].upper() + shown[1:]
+
+
 def _validity(valid: bool | str) -> str:
     return "valid" if valid is True else "invalid" if valid is False else "unknown"
 
 
-@dataclass(frozen=True)
-class Recurrence:
-    """How often a finding came in earlier runs: under all faults, and under each of them."""
-
-    anomaly: str
-    hits: int
-    runs: int
-    by_fault: Mapping[
-        str, tuple[int, int]
-    ]  # by fault: the runs with the finding, and all runs with the fault
-
-    @property
-    def words(self) -> str:
-        """It in words: `in 3 of 10 runs; with kill-instance in 3 of 6, with pause-instance in none of 4`."""
-        parts = [
-            f"with {printable(fault, 60)} in {number(hits) if hits else 'none'} of {number(runs)}"
-            for fault, (hits, runs) in self.by_fault.items()
-        ]
-        return f"in {number(self.hits)} of {plural(self.runs, 'run')}" + (
-            f"; {join_words(parts, 8)}" if parts else ""
-        )
+def describe_recurrence(row: Recurrence) -> str:
+    """Return for example `in 3 of 10 runs; with kill-instance in 3 of 6, with pause-instance in none of 4`."""
+    parts = [
+        f"with {printable(fault, 60)} in {number(hits) if hits else 'none'} of {number(runs)}"
+        for fault, (hits, runs) in row.by_fault.items()
+    ]
+    of_all = f"in {number(row.hits)} of {plural(row.runs, 'run')}"
+    return of_all + (f"; {join_words(parts, 8)}" if parts else "")
 
 
-def recurrences(verdicts: Sequence[Verdict]) -> list[Recurrence]:
+def recurrences_of(verdicts: Sequence[Verdict]) -> list[Recurrence]:
     """Return how often each anomaly decided one of these verdicts, the most frequent first."""
-    faults = sorted({fault.fault for verdict in verdicts for fault in verdict.faults if fault.acted})
-    rows = []
-    for name in sorted({name for verdict in verdicts for name in _bad(verdict)}):
-        by_fault = {}
-        for fault in faults:
-            under = [
-                verdict
-                for verdict in verdicts
-                if fault in {each.fault for each in verdict.faults if each.acted}
-            ]
-            by_fault[fault] = (sum(name in _bad(verdict) for verdict in under), len(under))
-        hits = sum(name in _bad(verdict) for verdict in verdicts)
-        rows.append(Recurrence(printable(name, 60), hits, len(verdicts), by_fault))
-    return sorted(rows, key=lambda row: (-row.hits, row.anomaly))
-
-
-def _bad(verdict: Verdict) -> set[str]:
-    return {name for name, findings in verdict.anomalies.items() if not findings.allowed}
+    return recurrences(
+        (
+            {fault.fault for fault in verdict.faults if fault.acted},
+            {name for name, findings in verdict.anomalies.items() if not findings.allowed},
+        )
+        for verdict in verdicts
+    )

@@ -22,7 +22,6 @@ from harness.results.wording import join_words, plural, printable
 from reports.conclusions import share
 from reports.findings_text import describe_count
 
-
 NOT_FAULTS = (OriginKind.PROGRAM, OriginKind.TEST)
 
 

@@ -36,9 +36,8 @@ def command(store: str) -> ExitStatus:
     metadata = folder / "metadata.json"
     phases = RunMetadata.load(metadata).phases if metadata.exists() else ()
 
-    from fencepost.registry import check_meanings
-    from reports.html.page import write_report
+    from fencepost.checks.run_report import write_run_report
 
-    write_report(folder, verdict, phases[-1].end_s if phases else 0.0, check_meanings())
+    write_run_report(folder, verdict, phases[-1].end_s if phases else 0.0)
     print(folder / "report.html")
     return ExitStatus.VALID

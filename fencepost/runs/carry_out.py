@@ -317,11 +317,11 @@ def report_edit(pipeline: Workload | CustomPipeline, digest: str | None, run_log
 
 
 def _save_verdict(folder: Path, verdict: Verdict, run_log: RunLog) -> None:
-    from reports.html.page import write_report
+    from fencepost.checks.run_report import write_run_report
 
     verdict.save(folder / "verdict.json")
     with run_log.phase("report"):
-        write_report(folder, verdict, run_log.now_s(), registry.check_meanings())
+        write_run_report(folder, verdict, run_log.now_s())
 
 
 def _tabulate(folder: Path, plan: StoredPlan, run_log: RunLog, final_state: FinalState) -> None:

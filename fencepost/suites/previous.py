@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from harness.common.errors import UnreadableInput
+from harness.results.conclusions import recurrences
 from harness.results.suite import SUITE_FILE, Cell, CellState, Flake, Suite
 
 MOST_SUITES = 30
@@ -58,7 +59,17 @@ def compare(suite: Suite, previous: Sequence[Suite]) -> Suite:
     cells = [
         _compare(cell, [cells[cell.name] for cells in by_name if cell.name in cells]) for cell in suite.cells
     ]
-    return structs.replace(suite, cells=cells, previous=previous[0].started if previous else None)
+    return structs.replace(
+        suite,
+        cells=cells,
+        previous=previous[0].started if previous else None,
+        recurrences=recurrences(
+            ({fault for fault, times in cell.faults.items() if times}, set(cell.anomalies))
+            for each in (suite, *previous)
+            for cell in each.cells
+            if cell.state.is_checked
+        ),
+    )
 
 
 def _compare(cell: Cell, previous: Sequence[Cell]) -> Cell:

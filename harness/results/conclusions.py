@@ -3,7 +3,7 @@
 A subject is what a finding is about: an input, a record or a transaction. `checkers.contrasts` makes these.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from enum import StrEnum
 from typing import Annotated
 
@@ -102,3 +102,37 @@ class ControlRun(Struct, frozen=True):
     anomalies: Annotated[
         Mapping[str, Count], Meta(description="by anomaly, its findings that decide its verdict")
     ] = {}
+
+
+class Recurrence(Struct, frozen=True):
+    """How often an anomaly came in several runs."""
+
+    anomaly: Annotated[str, Meta(description="its name")]
+    hits: Annotated[Count, Meta(description="the runs with a finding that decides the verdict")]
+    runs: Annotated[Count, Meta(description="all runs")]
+    by_fault: Annotated[
+        Mapping[str, tuple[Count, Count]],
+        Meta(
+            description="by fault: the runs with the finding in which the fault acted, and all in which it acted"
+        ),
+    ]
+
+
+def recurrences(outcomes: Iterable[tuple[Set[str], Set[str]]]) -> list[Recurrence]:
+    """Return how often each anomaly came, the most frequent first.
+
+    Args:
+        outcomes: for each run, the faults that acted and the anomalies that it found
+    """
+    runs = list(outcomes)
+    rows = []
+    for anomaly in sorted({name for _, found in runs for name in found}):
+        by_fault = {
+            fault: (
+                sum(anomaly in found for faults, found in runs if fault in faults),
+                sum(fault in faults for faults, _ in runs),
+            )
+            for fault in sorted({fault for faults, _ in runs for fault in faults})
+        }
+        rows.append(Recurrence(anomaly, sum(anomaly in found for _, found in runs), len(runs), by_fault))
+    return sorted(rows, key=lambda row: (-row.hits, row.anomaly))

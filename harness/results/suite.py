@@ -15,10 +15,11 @@ from msgspec.structs import force_setattr
 from harness.common.documents import encode, json_text, read_document
 from harness.common.errors import EnvironmentFailure, ExitStatus, UnreadableInput
 from harness.results import Duration
+from harness.results.conclusions import Recurrence
 from harness.results.verdict import worst_status
 
 SCHEMA_VERSION = 1
-NEW_KEYS = frozenset({"gaps_s"})
+NEW_KEYS = frozenset({"gaps_s", "recurrences"})
 """Keys that the suites of earlier versions do not have."""
 SUITE_FILE = "suite.json"
 
@@ -131,6 +132,8 @@ class Suite(Struct, frozen=True, tag_field="schema", tag=SCHEMA_VERSION):
     took_s: Duration = 0.0  # wall clock time, summed over all resumptions
     check_s: Duration = 0.0  # the part of `took_s` that the checks took
     remarks: Sequence[str] = []  # notes on known failures that are gone or expired
+    # How often each anomaly came in the runs of this and of earlier suites of this name.
+    recurrences: Sequence[Recurrence] = []
     previous: str | None = None  # when the previous suite of this name began, UTC
     spark: Mapping[str, Any] = {}  # master and spark-conf, as run.toml has them
     sets: Mapping[str, Any] = {}  # the options from --set, without secrets

@@ -31,6 +31,7 @@ from harness.record.table_reader import MOST_CHANGED_REQUESTS, RunTables
 from harness.record.timeline.load import load
 from harness.results import requests
 from harness.results import wording as words
+from harness.results.conclusions import Recurrence
 from harness.results.example import Example, Operation
 from harness.results.verdict import FaultReport, Validity, Verdict
 from reports import under_way
@@ -39,17 +40,18 @@ from reports.axis.pane import Line, Pane
 from reports.axis.subjects import ShownFinding, Span, spans
 from reports.charts import gantt, over_time
 from reports.conclusions import (
-    Recurrence,
     compare_with_control,
     conclusions,
     describe_not_decided,
+    describe_recurrence,
     for_others,
     next_step,
-    recurrences,
+    recurrences_of,
 )
 from reports.findings_text import describe_indeterminate
 from reports.html import checked, excerpts, folder
 from reports.html.findings import ReportAnomaly, examples, report_anomalies
+from reports.html.program_logs import program_logs
 from reports.html.stories import ReportStory, report_stories
 from reports.html.template import WIDTHS, Drawings, policy, template
 from reports.junit import junit
@@ -194,6 +196,7 @@ def draw(
         for_others=for_others(verdict),
         not_decided=[(describe_not_decided(rows), rows) for rows in verdict.not_decided],
         earlier=earlier_runs(folder_path, verdict),
+        program_logs=list(program_logs(folder_path, contents.table("options"))),
         enclosed=folder.files_to_enclose(folder_path, len(verdict.line().encode()) + 1),
         missing=list(dict.fromkeys(chain(contents.missing, timeline.missing, *notes, axis.missing))),
     )
@@ -239,7 +242,7 @@ def earlier_runs(folder_path: Path, verdict: Verdict) -> tuple[int, list[Recurre
         if path.parent != folder_path.resolve() and len(others) < MOST_EARLIER:
             with suppress(UnreadableInput):
                 others.append(Verdict.load(path))
-    return len(others) + 1, recurrences([verdict, *others]) if others else []
+    return len(others) + 1, recurrences_of([verdict, *others]) if others else []
 
 
 def _filters(wall_ms: float | None) -> dict[str, Callable[..., Any]]:
@@ -253,6 +256,7 @@ def _filters(wall_ms: float | None) -> dict[str, Callable[..., Any]]:
         "clock": _clock,
         "since": lambda time_ns: f"{time_ns / 1e9:,.3f} s",
         "window": window,
+        "recurrence": describe_recurrence,
         "href": lambda folder: quote(f"{folder}/report.html"),
         "recovery": describe_recovery,
         "recovery_details": recovery_details,

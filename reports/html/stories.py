@@ -72,7 +72,7 @@ def _report_story(
 ) -> ReportStory:
     shown = story.shown
     own = conclusion(shown.anomaly, anomalies[shown.anomaly])
-    concluded = [f"{own.label}: {own.why}.", *(f"{each}." for each in own.contrasts[:1])] if own.label else []
+    concluded = [f"{each}." for each in own.contrasts[:1]]
     return ReportStory(
         example_sentences(shown.anomaly, anomalies[shown.anomaly])[shown.number - 1],
         story.cause.sentences if story.cause.known or not concluded else concluded,

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from harness.results import wording as words
 from harness.results.suite import Cell, CellState, Suite
 from harness.results.verdict import Validity
+from reports.conclusions import describe_recurrence
 from reports.html.template import policy, template
 from reports.suites.wording import (
     MARKS,
@@ -67,7 +68,12 @@ def draw(suite: Suite) -> str:
     """Return the page `index.html`."""
     style = "".join((_HERE / name).read_text(encoding="utf-8") for name in ("report.css", "suite.css"))
     script = "".join((_HERE / name).read_text(encoding="utf-8") for name in ("report.js", "suite.js"))
-    filters = {"show": words.printable, "clock": clock, "length": _length}
+    filters = {
+        "show": words.printable,
+        "clock": clock,
+        "length": _length,
+        "recurrence": describe_recurrence,
+    }
     shown = {cell.name: _shown(n, cell, suite) for n, cell in enumerate(suite.cells, 1)}
     columns = _columns(suite)
     bad = worst_first(suite.cells)

@@ -20,9 +20,9 @@ from pyspark.sql import SparkSession
 from fencepost.checks.check_stored_runs import check_stored_runs, open_evidence
 from fencepost.checks.evidence import Evidence
 from fencepost.checks.histories import check_history_files
+from fencepost.checks.run_report import check_meanings
 from fencepost.cli import run_command_line
 from fencepost.commands.output import print_history
-from fencepost.registry import check_meanings
 from harness.common.documents import encode
 from harness.common.errors import FencepostError
 from harness.results.example import Example

@@ -60,7 +60,7 @@ def test_the_report_is_written_before_the_verdict(tmp_path: Path, monkeypatch: p
     """After a kill between the two, the run has no verdict, so it is checked again."""
     existed: list[bool] = []
     monkeypatch.setattr(
-        "reports.html.page.write_report",
+        "fencepost.checks.run_report.write_report",
         lambda folder, *_: existed.append((folder / "verdict.json").exists()),
     )
     assert validity_after(tmp_path, UNKNOWN) is Validity.UNKNOWN
