@@ -50,7 +50,7 @@ DONE = """if(e.intermediate_topic is null, struct(tp, offset), array_min(transfo
 SUSPECTS = (Suspect("inputs", f"visible and size({MISSING_OUTPUTS}) > 0"),)
 
 
-LEFT, NO_COMMIT, NOT_READ = "left", "no commit", "not read"
+LEFT, NO_COMMIT, NO_START, NOT_READ = "left", "no commit", "no start", "not read"
 UNDECIDED = {
     LEFT: (
         "the group of the stage had not committed past them when the run ended, so their outputs may only be late",
@@ -65,6 +65,10 @@ UNDECIDED = {
             "write `group` in the [[stage]] if the program commits offsets for one, or a longer idle_s (longer than "
             "a rebalance, or than the lock of a share group), after which a silent stage is taken to be done"
         ),
+    ),
+    NO_START: (
+        "it is not known from which offset the group of the stage began to read, so it may have begun above them",
+        "repeat the run; if its workers' journals lack it again, report it",
     ),
     NOT_READ: (
         "the topic of their outputs was not read from its start to its end",
@@ -83,11 +87,13 @@ def undecided(tables: Tables) -> DataFrame:
         .join(broadcast(_groups(tables)), on=["run", "group", "done_tp"], how="left")
         .join(broadcast(tables.topics), on=["run", "topic"], how="left")
         .selectExpr("*", f"{DECIDED} as decided", f"coalesce({READ_TO_THE_END}, false) as read")
-        .where("not (decided and read)")
+        .where("done is not null and not (decided and read)")
         .selectExpr(
             "*",
-            f"case when decided then '{NOT_READ}' when final is null then '{NO_COMMIT}' else '{LEFT}' end as why",
+            f"case when decided then '{NOT_READ}' when final is null then '{NO_COMMIT}' "
+            f"when done.offset >= final then '{LEFT}' when first is null then '{NO_START}' end as why",
         )
+        .where("why is not null")  # an input before the start of its group is not the group's
         .groupBy("run", "tp", "offset")
         .agg(*(F.expr(f"min({name}) as {name}") for name in ("why", "group", "topic", "output_name")))
     )

@@ -97,6 +97,31 @@ def an_input_before_the_first_position_of_the_group_is_not_lost(h: History) -> N
     h.alter("assignments", lambda row: row | {"offset": 1})
 
 
+NOT_PAST, NO_COMMIT = "had not committed past them", "no committed offset of the stage is known"
+NO_START, NOT_READ = "from which offset the group", "was not read from its start to its end"
+
+
+@case(undecided={"lost-input": {NOT_PAST: 2}})
+def inputs_above_the_committed_offset_are_not_decided(h: History) -> None:
+    h.feed(3)
+    h.transact(0)
+
+
+@case(undecided={})
+def an_input_before_the_start_of_its_group_is_no_question(h: History) -> None:
+    h.feed(3)
+    h.transact(1)
+    h.transact(2)
+    h.alter("assignments", lambda row: row | {"offset": 1})
+
+
+@case(options={"inputs": "ab"}, undecided={"lost-input": {NO_COMMIT: 1}})
+def an_input_of_a_partition_without_a_commit_is_not_decided(h: History) -> None:
+    h.feed(1, "a")
+    h.feed(1, "b")
+    h.transact(0, source="a")
+
+
 @case()
 def a_beginning_at_no_known_position_is_none(h: History) -> None:
     h.feed(2)
@@ -107,6 +132,7 @@ def a_beginning_at_no_known_position_is_none(h: History) -> None:
 @case(
     options={"inputs": "ab"},
     broken=("it is not known from which offset group g read a/0, which it has committed up to offset 2",),
+    undecided={"lost-input": {NO_START: 1}},
 )
 def a_group_that_began_at_an_unknown_offset_may_skip_inputs(h: History) -> None:
     h.feed(2, "a")
@@ -135,7 +161,7 @@ def where_a_member_lost_a_partition_its_group_did_not_begin(h: History) -> None:
     h.alter("assignments", lambda row: row | {"gained": False})
 
 
-@case(broken=("did not come to the end of x/0",))
+@case(broken=("did not come to the end of x/0",), undecided={"lost-input": {NOT_READ: 1}})
 def a_partly_read_output_topic_proves_no_lost_input(h: History) -> None:
     h.feed(2)
     h.transact(0, outcome="fail")

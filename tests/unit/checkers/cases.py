@@ -37,6 +37,7 @@ class Case:
     not_checked: tuple[str, ...] = ()
     unsettled: int = 0
     options: Mapping[str, object] = field(default_factory=dict)
+    undecided: Mapping[str, Mapping[str, int]] | None = None  # None: not compared
     examples: Mapping[str, object] = field(default_factory=dict)
 
     @cached_property
@@ -57,6 +58,7 @@ class Case:
             or self._broken(result)
             or self._indeterminate(result)
             or counted.differs(self.history, result, log=self.history.log)
+            or self._undecided(result)
             or self._examples(result)
         )
         return f"{self.name}: {difference}" if difference else None
@@ -88,6 +90,19 @@ class Case:
         unexplained = set(self.not_checked) - set(result.not_checked)
         return f"{unexplained} is not listed as not checked" if unexplained else None
 
+    def _undecided(self, result: CheckResult) -> str | None:
+        """Compare by check: how many rows are not decided, by a part of the reason."""
+        if self.undecided is None:
+            return None
+        rows = list(result.not_decided)
+        wanted = [
+            (check, part, count) for check, by_why in self.undecided.items() for part, count in by_why.items()
+        ]
+        for check, part, count in wanted:
+            if not any(row.check == check and part in row.why and row.count == count for row in rows):
+                return f"{check} is not undecided {count} times because {part!r}: {rows}"
+        return None if len(rows) == len(wanted) else f"not decided: {rows}"
+
     def _examples(self, result: CheckResult) -> str | None:
         for name, wanted in self.examples.items():
             first = result.anomalies[name].examples[0].as_json()
@@ -117,13 +132,14 @@ def case(
     unsettled: int = 0,
     options: Mapping[str, object] | None = None,
     examples: Mapping[str, object] | None = None,
+    undecided: Mapping[str, Mapping[str, int]] | None = None,
     **finds: int,
 ) -> Callable[[Callable[[History], None]], Callable[[History], None]]:
     """Register a case; `lost_write=1` means that exactly one lost-write is found."""
 
     def register(draw: Callable[[History], None]) -> Callable[[History], None]:
         named = {name.replace("_", "-"): count for name, count in finds.items()}
-        expected = because or {}, broken, not_checked, unsettled, options or {}, examples or {}
+        expected = because or {}, broken, not_checked, unsettled, options or {}, undecided, examples or {}
         CASES.append(Case(draw.__name__, draw, named, *expected))
         return draw
 
