@@ -10,10 +10,10 @@ import numpy as np
 from msgspec import structs
 
 from checkers.contrasts.contrast import Flags, Numbers
-from checkers.contrasts.dimensions import BEFORE, SubjectComparison, phases
+from checkers.contrasts.dimensions import BEFORE, MARGIN_S, SubjectComparison, phases
 from harness.results.conclusions import Contrast, ControlRun, Origin, OriginKind
 from harness.results.verdict import AnomalyFindings, FaultReport
-from harness.results.wording import number, plural
+from harness.results.wording import join_words, number, plural, printable
 
 LEAST_EXPECTED = 3.0
 """If fewer affected subjects than this were expected before the first fault, none of them there shows nothing."""
@@ -55,7 +55,8 @@ def origin(
     if expected < LEAST_EXPECTED:
         return Origin(OriginKind.NOT_KNOWN, f"too few to tell: {counts}")
     if share_before <= RARE * share_after:
-        return Origin(OriginKind.FAULT, f"they follow {_struck(acted)}: {counts}")
+        by_fault = _by_fault(comparison, affected, weights)
+        return Origin(OriginKind.FAULT, f"they follow {_struck(acted)}: {counts}; {by_fault}")
     return Origin(
         OriginKind.NOT_KNOWN, f"there are more of them after the faults, but not only there: {counts}"
     )
@@ -114,6 +115,20 @@ def _sums(of: Flags, affected: Flags, weights: Numbers) -> tuple[int, int]:
 
 def _of(part: int, whole: int) -> str:
     return f"{'none' if not part else number(part)} of the {number(whole)}"
+
+
+def _by_fault(comparison: SubjectComparison, affected: Flags, weights: Numbers) -> str:
+    """Say how many of them came after each fault and before the next one."""
+    acted = comparison.facts.acted
+    times_s = comparison.happened_s
+    last = np.searchsorted([fault.start_s - MARGIN_S for fault in acted], times_s, side="right")
+    known = affected & ~np.isnan(times_s)
+    counts = np.bincount(last[known], weights[known], minlength=len(acted) + 1)[1:]
+    parts = [
+        f"{number(round(count)) if count else 'none'} after fault {n}, when {printable(fault.struck, 120)}"
+        for n, (fault, count) in enumerate(zip(acted, counts, strict=True), 1)
+    ]
+    return join_words(parts, 6)
 
 
 def _struck(acted: Sequence[FaultReport]) -> str:

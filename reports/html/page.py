@@ -54,6 +54,7 @@ from reports.html.findings import ReportAnomaly, examples, report_anomalies
 from reports.html.program_logs import program_logs
 from reports.html.stories import ReportStory, report_stories
 from reports.html.template import WIDTHS, Drawings, policy, template
+from reports.html.under_test import ObservedFact, observed
 from reports.junit import junit
 from reports.liveness_text import describe_recovery, recovery_details
 from reports.series import Series, by_second, into_buckets
@@ -142,7 +143,8 @@ def draw(
         changed=changed,
     )
     axis = replace(axis, panes=[*axis.panes, *densities(verdict)])
-    notes = (trouble, unread_stories, unread, unplaced)
+    facts, unobserved = _read_observed(tables)
+    notes = (trouble, unread_stories, unread, unplaced, unobserved)
     command = _command(verdict, contents)
     styles = [(_HERE / name).read_text(encoding="utf-8") for name in STYLES]
     scripts = [(_HERE / name).read_text(encoding="utf-8") for name in SCRIPTS]
@@ -195,6 +197,7 @@ def draw(
         next_step=next_step(verdict, command),
         for_others=for_others(verdict),
         not_decided=[(describe_not_decided(rows), rows) for rows in verdict.not_decided],
+        observed=facts,
         earlier=earlier_runs(folder_path, verdict),
         program_logs=list(program_logs(folder_path, contents.table("options"))),
         enclosed=folder.files_to_enclose(folder_path, len(verdict.line().encode()) + 1),
@@ -270,6 +273,14 @@ def _read_spans(tables: RunTables, shown: Sequence[Example]) -> tuple[list[Span 
     except (UnreadableInput, pa.ArrowException) as error:
         note = words.printable(f"the times of findings cannot be read: {error}", 300)
         return [None] * len(shown), [note]
+
+
+def _read_observed(tables: RunTables) -> tuple[list[ObservedFact], list[str]]:
+    """Return what the logs show of the programs, and notes about errors."""
+    try:
+        return observed(tables), []
+    except (UnreadableInput, pa.ArrowException) as error:
+        return [], [words.printable(f"what was under test cannot be read: {error}", 300)]
 
 
 def _shown_findings(anomalies: Sequence[ReportAnomaly]) -> Iterator[ShownFinding]:

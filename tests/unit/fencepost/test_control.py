@@ -71,7 +71,8 @@ def evidence(folder: Path, path: str | None) -> Evidence:
 
 def test_a_verdict_has_the_verdict_of_its_control(tmp_path: Path) -> None:
     stored = make_verdict(Validity.INVALID)
-    (tmp_path / "mine-control").mkdir()
+    for name in ("mine", "mine-control"):
+        (tmp_path / name).mkdir()
     stored.save(tmp_path / "mine-control" / "verdict.json")
     bad = {name: each.count for name, each in stored.anomalies.items() if not each.allowed}
     assert evidence(tmp_path / "mine", "../mine-control").control == ControlRun(
