@@ -48,6 +48,7 @@ def share(affected: Affected | None) -> str:
 
 def of_all(part: int, whole: int, noun: str) -> str:
     """Return for example `854 of 5,272 inputs (16 %)`."""
+    noun = printable(noun, 30)
     if part >= whole:
         return f"all {number(part)} {noun}"
     percent = 100 * part / whole
@@ -85,7 +86,7 @@ def conclusion(anomaly: str, findings: AnomalyFindings) -> Conclusion:
 def describe_not_decided(rows: NotDecided) -> str:
     """Return for example `lost-input is not decided for 411 of 3,761 inputs (11 %)`."""
     name = printable(rows.check, 60)
-    return f"{name} is not decided for {of_all(rows.count, rows.subjects, printable(rows.noun, 30))}"
+    return f"{name} is not decided for {of_all(rows.count, rows.subjects, rows.noun)}"
 
 
 def compare_with_control(verdict: Verdict, control: ControlRun) -> Iterator[tuple[str, str, str]]:
