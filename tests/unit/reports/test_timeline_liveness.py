@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import structs
 
 from checkers.recovery.liveness import (
@@ -24,6 +26,7 @@ from harness.record.timeline.partition_offsets import PartitionLog, Positions
 from harness.results.liveness import Liveness
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
+from reports.liveness_text import describe_recovery
 from tests.support.log_tables import (
     IN,
     OFFSETS,
@@ -325,3 +328,36 @@ def test_the_progress_of_a_workload_without_logs_comes_from_its_journals(tmp_pat
         seconds_before=0,
         not_measured=("lag_back_s",),
     )
+
+
+# What a sentence says must not contradict its own numbers.
+
+
+@given(
+    st.lists(st.integers(0, 600), min_size=1, max_size=40),
+    st.integers(100, 400),
+    st.integers(1, 200),
+    st.booleans(),
+)
+def test_a_recovery_does_not_contradict_its_numbers(
+    tenths: list[int], start: int, length: int, still: bool
+) -> None:
+    commits = ns(*(tenth / 10 for tenth in sorted(tenths)))
+    arrivals, base = ns(*each(0, 60, 0.5)), np.arange(120)
+    data = np.ones(120, np.bool_)
+    log = PartitionLog(base, arrivals, base + 1, base + 1, base + 1, data, data, arrivals)
+    own = commits[:1] if still else commits
+    read = log, Positions(own, np.arange(len(own)))
+    progress = RunProgress(
+        commits, commits, np.full(len(commits), -1), groups={"g": Group(commits, {"in/0": read})}
+    )
+    found = liveness(progress, window(start / 10, (start + length) / 10, None))
+    if found.first_commit_s is not None and found.longest_gap_s is not None:
+        assert found.longest_gap_s >= found.first_commit_s
+    assert "latency_back_s" in found.not_measured and found.latency_back_s is None
+    text = describe_recovery(found)
+    assert not ("stayed normal" in text and found.inputs_not_back)
+    assert ("not back to normal" in text) == bool(found.normal_known and found.not_back)
+    assert ("no commit followed" in text) == (found.first_commit_s is None)
+    if found.slowest_input_s is not None and found.first_commit_s is not None:
+        assert found.slowest_input_s >= found.first_commit_s
