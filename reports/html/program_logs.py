@@ -1,5 +1,6 @@
 """The last lines that each program of a run printed, without secrets, for the report."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,11 +31,13 @@ class ProgramLog:
 def program_logs(folder: Path, options: Mapping[str, Any]) -> Iterator[ProgramLog]:
     """Yield the end of the log of each program that printed something, in the order of their names.
 
+    The values of secrets in the environment of this process are left out, too, because programs inherit it.
+
     Args:
         folder: the run folder
         options: the options of the run, which name files with secrets
     """
-    secrets = known_secrets(folder, options, {})
+    secrets = known_secrets(folder, options, os.environ)
     paths = [
         path
         for path in sorted((folder / "workers").glob("*.log"))

@@ -11,7 +11,9 @@ from harness.record.timeline.load import load
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, Verdict
 from harness.results.wording import integer
+from reports.conclusions import conclusion
 from reports.counterexample.attempts import Attempt
+from reports.counterexample.cause import FoundCause
 from reports.counterexample.diagram import Diagram
 from reports.counterexample.story import tell
 from reports.findings_text import example_sentences
@@ -60,6 +62,14 @@ class Finding:
         return ids | {"-".join(map(str, tables.topic_partitions[tp])) for tp in written}
 
 
+def _cause(cause: FoundCause, anomaly: str, findings: AnomalyFindings) -> Sequence[str]:
+    """Return the cause in sentences. If it is not known: what the findings come from, and what tells them apart."""
+    own = conclusion(anomaly, findings)
+    if cause.known or not own.label:
+        return cause.sentences
+    return [f"{each}." for each in (f"{own.label}: {own.why}", *own.contrasts)]
+
+
 def shown_finding(tables: RunTables, verdict: Verdict) -> Finding | None:
     """Return the finding that the report draws: the smallest one of the first cause.
 
@@ -78,7 +88,7 @@ def shown_finding(tables: RunTables, verdict: Verdict) -> Finding | None:
         story = stories[0]
         return Finding(
             *(shown.anomaly, findings, shown.example, sentence),
-            *(story.cause.sentences, story.diagram, shown.attempts),
+            *(_cause(story.cause, shown.anomaly, findings), story.diagram, shown.attempts),
         )
     for anomaly, findings in ordered:
         if not findings.allowed and findings.examples:

@@ -17,6 +17,7 @@ from harness.record.table_reader import RunTables
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict
 from harness.results.wording import printable
+from reports.conclusions import for_others
 from reports.findings_text import describe_count, describe_meaning
 from reports.reproducer.cleaning import Cleaning
 from reports.reproducer.diagram import draw_file
@@ -29,6 +30,10 @@ from reports.reproducer.readme import ReadmeParts, readme
 from reports.trace.commands import TraceSubject, trace_subjects
 from reports.trace.step import TraceStep, step_lines
 
+NOT_SHOWN_TO_NEED_A_FAULT = (
+    "Nothing shows that the findings need a fault: there is no clean control run beside this one. So look first for a "
+    "mistake in the program, its configuration or the expectation. `fencepost run ... --control` makes a control."
+)
 Describe = Callable[[str, Example], str]
 """Returns the sentence for an example of an anomaly."""
 
@@ -110,6 +115,8 @@ def _files(run: _Run, cleaning: Cleaning, describe: Describe, defaults: Mapping[
     program = program_files(pipeline, cleaning) if pipeline is not None else ProgramFiles()
     plan, notes = cleaned_plan(run.settings, cleaning, program.plan_name if pipeline else None)
     notes += program.notes
+    if run.verdict.validity is Validity.INVALID and not for_others(run.verdict):
+        notes.append(NOT_SHOWN_TO_NEED_A_FAULT)
     verdict = _reduced_verdict(run, cleaning, describe)
     drawn = draw_file(run.finding.diagram, cleaning.text) if run.finding else None
     texts = {

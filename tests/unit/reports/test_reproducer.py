@@ -97,7 +97,10 @@ def test_the_search_finds_plants_if_known_names_are_left_out(
     assert found(make(run), SECRETS, PRIVATE, CONTENTS)
 
 
-def test_no_secret_setting_is_in_the_report_or_in_a_trace(run: ReproducedRun) -> None:
+def test_no_secret_setting_is_in_the_report_or_in_a_trace(
+    run: ReproducedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVICE_PASSWORD", SECRETS["environment of this machine"])
     tables = RunTables(run.folder, WALL_MS)
     steps = [*of_record(tables, "x", 0, 0), *of_fault(tables, 1)]
     secret_fault = structs.replace(run.verdict.faults[0], evidence=f"password={SECRETS['error']}")
