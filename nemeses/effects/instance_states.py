@@ -18,7 +18,7 @@ from harness.common.errors import WaitTimeout
 from harness.model.pipeline import CONSUMER_OFFSETS
 from harness.runner.nemesis import FaultContext
 from harness.runner.run_process import RunProcess
-from nemeses.aiming.markers import hold_back_markers, other_leaders
+from nemeses.aiming.in_transaction import hold_back_markers, other_leaders
 
 ONGOING, BEFORE_OFFSETS, OFFSETS_ADDED = "ongoing", "before-offsets", "offsets-added"
 PREPARE_COMMIT = "prepare-commit"

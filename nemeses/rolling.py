@@ -1,18 +1,17 @@
-"""rolling-upgrade: start each broker in turn on a newer version of Kafka, on its data, while the pipeline runs.
+"""Faults that restart one broker after the other while the pipeline runs: a row of `NEMESES` each.
 
-`--kafka` is the version at the start. When all brokers run the new version, the features that a new cluster of it has
-are finalized: `metadata.version`, and with it `transaction.version` and others. Until then Kafka permits the way back.
-After @ follows the version to which the brokers are upgraded, `all` for each pinned version in turn, or `back` for the
-next version and back. Without it, they are upgraded to the next version.
+The next broker is shut down when all replicas are in sync again. So every leader, every coordinator and the active
+controller move at least once.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from random import Random
 
 from harness.cluster import Ability
 from harness.environment.kafka import versions
+from harness.results.wording import join_words
 from harness.runner.nemesis import (
     VERSIONS,
     DrawnFault,
@@ -28,14 +27,28 @@ from harness.runner.nemesis import (
     Target,
 )
 from harness.runner.occupied import uses_also, uses_brokers
-from nemeses.aiming.failover import FAILOVER_BROKERS
-from nemeses.effects.brokers import restart
+from nemeses.aiming.roles import FAILOVER_BROKERS
+from nemeses.effects.brokers import brokers_in_role, restart
 
 NEXT, ALL, BACK = "next", "all", "back"
 FEATURE = "metadata.version"
 VERSION_TIMEOUT_S = 30.0
 ROLL_S = 30.0
 """How long three brokers need to be restarted in turn, in seconds."""
+
+
+@contextmanager
+def rolling_restart(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
+    """Restart every broker. The fault acted if each process shut down cleanly and another one runs in its place."""
+    brokers = brokers_in_role(context, planned.target)
+    numbers = [str(broker.id) for broker in brokers]
+    effect = InjectedFault(
+        target=f"brokers {join_words(numbers, most=len(numbers))}", details={"broker": ", ".join(numbers)}
+    )
+    effect.mark_injected()
+    for proof in [restart(context, broker) for broker in brokers]:
+        effect.add_proof(proof)
+    yield effect
 
 
 @contextmanager
@@ -127,26 +140,52 @@ def _choice(at: str) -> RoleChoice:
     return RoleChoice(draw)
 
 
-def _draw(rng: Random, targets: FaultTargets) -> DrawnFault:
+def _all_in_turn(rng: Random, targets: FaultTargets) -> DrawnFault:
+    in_order = rng.sample(targets.brokers, len(targets.brokers))
+    return DrawnFault(Target("all", ",".join(map(str, in_order))))
+
+
+def _to_next_version(rng: Random, targets: FaultTargets) -> DrawnFault:
     return DrawnFault(Target(VERSIONS, paths(targets)[NEXT]))
 
 
-NEMESIS = Nemesis(
-    name="rolling-upgrade",
-    summary="restart each broker in turn on a newer version of Kafka than --kafka, and finalize its features",
-    past_tense="was upgraded in turn",
-    proves="every broker logs the new version, and features have new levels, unless the brokers go back",
-    needs=frozenset({Ability.KILL, Ability.UPGRADE}),
-    occupies=uses_also(Resource.FEATURES, uses_brokers),
-    hold_s=ROLL_S + 5,
-    recovery_s=5.0,
-    draw=_draw,
-    roles={at: _choice(at) for at in (*versions()[:-1], ALL, BACK)},
-    extra_needs_by_state={
-        ALL: ExtraNeeds(extra_s=ROLL_S * (len(versions()) - 2)),
-        BACK: ExtraNeeds(extra_s=ROLL_S),
-    },
-    least_brokers=FAILOVER_BROKERS,
-    inject=rolling_upgrade,
-    by_default=False,
+NEMESES: Sequence[Nemesis] = (
+    # As for a new configuration.
+    Nemesis(
+        name="rolling-restart",
+        summary="shut down each broker in turn with SIGTERM, and start it again when all replicas are in sync",
+        past_tense="restarted in turn",
+        proves="every process shut down cleanly, and another process is in sync in its place",
+        needs=frozenset({Ability.KILL}),
+        occupies=uses_brokers,
+        hold_s=30.0,
+        recovery_s=5.0,
+        draw=_all_in_turn,
+        least_brokers=FAILOVER_BROKERS,
+        inject=rolling_restart,
+        by_default=False,
+    ),
+    # `--kafka` is the version at the start. When all brokers run the new version, the features that a new cluster of it
+    # has are finalized: `metadata.version`, and with it `transaction.version` and others. Until then Kafka permits the
+    # way back. After @ follows the version to which the brokers are upgraded, `all` for each pinned version in turn, or
+    # `back` for the next version and back. Without it, they are upgraded to the next version.
+    Nemesis(
+        name="rolling-upgrade",
+        summary="restart each broker in turn on a newer version of Kafka than --kafka, and finalize its features",
+        past_tense="was upgraded in turn",
+        proves="every broker logs the new version, and features have new levels, unless the brokers go back",
+        needs=frozenset({Ability.KILL, Ability.UPGRADE}),
+        occupies=uses_also(Resource.FEATURES, uses_brokers),
+        hold_s=ROLL_S + 5,
+        recovery_s=5.0,
+        draw=_to_next_version,
+        roles={at: _choice(at) for at in (*versions()[:-1], ALL, BACK)},
+        extra_needs_by_state={
+            ALL: ExtraNeeds(extra_s=ROLL_S * (len(versions()) - 2)),
+            BACK: ExtraNeeds(extra_s=ROLL_S),
+        },
+        least_brokers=FAILOVER_BROKERS,
+        inject=rolling_upgrade,
+        by_default=False,
+    ),
 )
