@@ -1,15 +1,27 @@
-"""A custom pipeline on a shared cluster.
+"""The names of a custom pipeline: in the file, in a run, and as placeholders such as `{bootstrap}`.
 
-Its topics, groups and ids begin with the run's tag, and its commands pass these names to the programs.
+On a shared cluster, topics, groups and ids begin with the run's tag, and the commands pass these names to the programs.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from harness.common.errors import UsageError
 from harness.model.vocabulary import Guarantee
 from workloads.custom.description import CustomStage, PipelineDescription
 
+NAMES = (
+    *("bootstrap", "instance", "run", "data", "client_config", "kafka_jars"),
+    *("prefix", "group", "transactional_id"),
+)
+"""The placeholders. They stand for: the bootstrap servers; the number of the instance, from 1; the name of the run
+folder; a data folder for the instance; the file of client properties; the class path of the run's version of Kafka;
+the prefix of all names of the run; the consumer group and the transactional id of the stage.
+"""
+TOPIC_PLACEHOLDER = "topic:"
+"""The prefix of the placeholder for a topic's name."""
+PLACEHOLDER = re.compile(r"\{([a-z_]+|topic:[A-Za-z0-9._-]+)\}")
 PREFIX = "{prefix}"
 
 
@@ -84,3 +96,14 @@ def _required_placeholders(stage: CustomStage, transactional: bool) -> list[tupl
         prefix = "{group}" if stage.group is not None else PREFIX
         required.append((prefix, "its transactional id"))  # the file does not name it
     return required
+
+
+def topics_in(texts: Iterable[str]) -> set[str]:
+    """Return the topics that the texts name in placeholders."""
+    names = {name for text in texts for name in PLACEHOLDER.findall(text)}
+    return {name.removeprefix(TOPIC_PLACEHOLDER) for name in names if name.startswith(TOPIC_PLACEHOLDER)}
+
+
+def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
+    """Replace the placeholders in a text. Other braces stay."""
+    return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), text)
