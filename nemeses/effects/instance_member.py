@@ -159,10 +159,11 @@ class InstanceMember(Member):
         `with`.
         """
         with ExitStack() as cut:
-            with ExitStack() as if_it_fails:
-                if_it_fails.callback(self._resume)
+            with ExitStack() as if_not_stopped:
+                if_not_stopped.callback(self._resume)  # a stop that took too long may still come
                 stopped = self._stop_or_successor(cut)
-                if_it_fails.pop_all()
+                if stopped:
+                    if_not_stopped.pop_all()
             self.note_unready()
             yield stopped
 
@@ -257,7 +258,6 @@ class InstanceMember(Member):
         try:
             self.effect.proof.append(self.process.child.pause())
         except WaitTimeout as error:  # it had just ended, as a fenced instance should
-            self.process.child.resume()
             self.effect.unmet_goals[GOAL] = str(error)
             return False
         return True
