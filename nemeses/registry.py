@@ -22,8 +22,6 @@ _FIRST = (
     "kill-postgres",
 )
 """The first faults of the registry, in the order of the drawing: so a seed draws the same schedule again."""
-
-
 _WITHOUT_FAULTS = ("pages", "registry")
 
 
@@ -35,7 +33,9 @@ def _all() -> Iterator[Nemesis]:
             yield from (faults["NEMESIS"],) if "NEMESIS" in faults else ()
 
 
-_BY_NAME = {nemesis.name: nemesis for nemesis in _all()}
+_FAULTS = tuple(_all())
+_BY_NAME = {nemesis.name: nemesis for nemesis in _FAULTS}
+assert len(_BY_NAME) == len(_FAULTS), "two faults have the same name"
 
 NEMESES: dict[str, Nemesis] = {
     name: _BY_NAME[name]
