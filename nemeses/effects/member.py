@@ -9,6 +9,7 @@ Each fault on members is written once. What a fault can do to a member, and what
 | its inputs are known | it reports them at a step | no: the group's committed offsets show them |
 | what it does later is known | it reports how its transactions end | its requests, its end and its group show it |
 | can be killed, paused and replaced, and can have another clock | yes | yes |
+| can leave its group cleanly and join it (`membership`) | yes | yes |
 """
 
 from abc import ABC, abstractmethod
