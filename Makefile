@@ -95,6 +95,7 @@ docs: setup
 	@$(BIN)/python -P -m harness.record.page docs/tables.md
 	@$(BIN)/python -P -m harness.clients.page docs/clients.md
 	@$(BIN)/python -P -m harness.results.reasons docs/reasons.md
+	@$(BIN)/python -P -m nemeses.pages docs/faults.md
 	@$(BIN)/python -P -m harness.results.schema docs fencepost/verdict_types.py
 
 # The docs as a site, in build/site. A dead link fails.

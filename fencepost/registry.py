@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from harness.runner.nemesis import Nemesis
     from harness.settings.options import Options
     from workloads.custom.pipeline import CustomPipeline
-    from workloads.defects.defect import Defect
+    from workloads.defects import Defect
     from workloads.model.workload import Workload
 
 
@@ -47,7 +47,7 @@ def planned_nemeses() -> "Mapping[str, Nemesis]":
 
 def defects() -> "Mapping[str, Defect]":
     """The defects, by name."""
-    from workloads.defects.registry import DEFECTS
+    from workloads.defects import DEFECTS
 
     return DEFECTS
 

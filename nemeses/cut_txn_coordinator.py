@@ -17,7 +17,7 @@ from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, Planned
 from harness.runner.occupied import uses_brokers_and_workers
 from harness.runner.run_process import RunProcess
 from nemeses.aiming.targets import any_txn_coordinator, stages_of
-from nemeses.effects.link_proof import prove_on_links
+from nemeses.effects.links import prove_on_links
 
 GOAL = "txn-coordinator"
 STEP_TIMEOUT_S = 45.0

@@ -22,7 +22,7 @@ from harness.runner.nemesis import (
 )
 from harness.runner.occupied import uses_brokers
 from nemeses.aiming.targets import broker_in_use, choose, worker_at_endpoint
-from nemeses.effects.link_proof import prove_on_links
+from nemeses.effects.links import prove_on_links
 
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
@@ -60,4 +60,5 @@ NEMESIS = Nemesis(
     inject=lose_answers,
     halts=True,
     by_default=False,
+    sources=("KIP-98",),
 )

@@ -1,102 +1,46 @@
-"""The registry of faults. A new fault is a file and a line here, or a row of `network_faults` or `protocol_faults`."""
+"""The registry of faults: each file of this folder that has a `NEMESIS`, or rows in `NEMESES`, adds its faults."""
 
+from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import iter_modules
+
+import nemeses
 from harness.runner.nemesis import Nemesis
-from nemeses import (
-    add_partitions,
-    cases,
-    change_transaction_version,
-    cut_txn_coordinator,
-    disconnect_broker,
-    drift_broker_clock,
-    drop_packets,
-    empty_disk,
-    fail_fsync,
-    fill_disk,
-    flip_bit,
-    jump_broker_clock,
-    jump_instance_clock,
-    jump_worker_clock,
-    kill_broker,
-    kill_group_coordinator,
-    kill_instance,
-    kill_leader_ahead,
-    kill_postgres,
-    kill_txn_coordinator,
-    kill_worker,
-    lose_answers,
-    lose_unsynced_writes,
-    move_leader,
-    network_faults,
-    one_way,
-    partition,
-    pause_broker,
-    pause_instance,
-    pause_instance_unreplaced,
-    pause_worker,
-    pause_worker_unreplaced,
-    protocol_faults,
-    reassign_partitions,
-    restart_broker,
-    restart_instance,
-    roll_segments,
-    rolling_restart,
-    rolling_upgrade,
-    rule,
-    scale_instances,
-    slow_fsync,
-    stale_coordinator,
-    stop_broker_clock,
-    truncate_segment,
-)
+from nemeses import cases
 
-_ALL: tuple[Nemesis, ...] = (
-    kill_broker.NEMESIS,
-    pause_broker.NEMESIS,
-    kill_txn_coordinator.NEMESIS,
-    kill_group_coordinator.NEMESIS,
-    partition.NEMESIS,
-    kill_worker.NEMESIS,
-    pause_worker.NEMESIS,
-    pause_worker_unreplaced.NEMESIS,
-    kill_instance.NEMESIS,
-    pause_instance.NEMESIS,
-    pause_instance_unreplaced.NEMESIS,
-    restart_instance.NEMESIS,
-    scale_instances.NEMESIS,
-    lose_answers.NEMESIS,
-    cut_txn_coordinator.NEMESIS,
-    kill_leader_ahead.NEMESIS,
-    kill_postgres.NEMESIS,
-    drop_packets.NEMESIS,
-    disconnect_broker.NEMESIS,
-    restart_broker.NEMESIS,
-    move_leader.NEMESIS,
-    reassign_partitions.NEMESIS,
-    rolling_restart.NEMESIS,
-    rolling_upgrade.NEMESIS,
-    change_transaction_version.NEMESIS,
-    roll_segments.NEMESIS,
-    add_partitions.NEMESIS,
-    one_way.NEMESIS,
-    *network_faults.NEMESES,
-    jump_broker_clock.NEMESIS,
-    jump_instance_clock.NEMESIS,
-    jump_worker_clock.NEMESIS,
-    drift_broker_clock.NEMESIS,
-    stop_broker_clock.NEMESIS,
-    fill_disk.NEMESIS,
-    slow_fsync.NEMESIS,
-    fail_fsync.NEMESIS,
-    empty_disk.NEMESIS,
-    truncate_segment.NEMESIS,
-    flip_bit.NEMESIS,
-    lose_unsynced_writes.NEMESIS,
-    *protocol_faults.NEMESES,
-    stale_coordinator.NEMESIS,
-    rule.NEMESIS,
+_FIRST = (
+    "kill-broker",
+    "pause-broker",
+    "kill-txn-coordinator",
+    "kill-group-coordinator",
+    "partition",
+    "kill-worker",
+    "pause-worker",
+    "kill-instance",
+    "pause-instance",
+    "pause-instance-unreplaced",
+    "kill-postgres",
 )
+"""The first faults of the registry, in the order of the drawing: so a seed draws the same schedule again."""
+_WITHOUT_FAULTS = ("pages", "registry")
 
-NEMESES: dict[str, Nemesis] = {nemesis.name: nemesis for nemesis in _ALL}
+
+def _all() -> Iterator[Nemesis]:
+    for file in iter_modules(nemeses.__path__):
+        if file.name not in _WITHOUT_FAULTS and not file.ispkg:
+            faults = vars(import_module(f"nemeses.{file.name}"))
+            yield from faults.get("NEMESES", ())
+            yield from (faults["NEMESIS"],) if "NEMESIS" in faults else ()
+
+
+_FAULTS = tuple(_all())
+_BY_NAME = {nemesis.name: nemesis for nemesis in _FAULTS}
+assert len(_BY_NAME) == len(_FAULTS), "two faults have the same name"
+
+NEMESES: dict[str, Nemesis] = {
+    name: _BY_NAME[name]
+    for name in (*_FIRST, *(name for name in _BY_NAME if name not in (*_FIRST, cases.NAME)))
+}
 
 HIDDEN: dict[str, Nemesis] = {cases.NEMESIS.name: cases.NEMESIS}
 """The faults that only commands plan, and that a user cannot name."""

@@ -15,7 +15,7 @@ from harness.network.ruled import RuleInForce
 from harness.protocol.rules import Action, ProtocolRule, Scalar, Selector
 from harness.record.protocol_journal import RequestRecord
 from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault, Resource
-from nemeses.aiming.failover import await_broker_in_role
+from nemeses.aiming.roles import await_broker_in_role
 from nemeses.aiming.targets import any_txn_coordinator, broker_in_role
 from nemeses.effects.rules import HOLD_S, LINKS, name_rules
 

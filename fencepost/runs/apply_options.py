@@ -53,7 +53,7 @@ def draw_churn(
 
 def apply_options(spec: PipelineSpec, options: Options, workload: "Workload") -> PipelineSpec:
     """Add what the options require to the spec of a workload. Raises `UsageError` if the workload cannot do it."""
-    from workloads.model.padding import largest_bytes
+    from workloads.model.workload import largest_bytes
 
     if options.record_bytes and not any(delivery.transforms for delivery in workload.deliveries):
         raise UsageError(

@@ -58,11 +58,10 @@ from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan
 from harness.settings.tags import new_tag
 from workloads.custom.command import require_executable
+from workloads.custom.names import require_names_passed
 from workloads.custom.pipeline import CustomPipeline
-from workloads.custom.tagged import require_names_passed
 from workloads.custom.trial import require_working
-from workloads.defects.defect import Defect
-from workloads.defects.registry import policy_of
+from workloads.defects import Defect, policy_of
 from workloads.model.workload import Workload
 
 if TYPE_CHECKING:

@@ -45,15 +45,14 @@ from harness.roles.feeder import Feeder
 from harness.roles.observer import Observer
 from harness.roles.running_client import RunningClient, running_java, running_librdkafka
 from workloads.custom.pipeline import CustomPipeline
-from workloads.defects.registry import policy_of
+from workloads.defects import policy_of
 from workloads.loop.mixed import MixedWorker
 from workloads.loop.programs import ProgramWorker
 from workloads.loop.relay import Relay
-from workloads.loop.unusual import UnusualShares
+from workloads.loop.transactional import UnusualShares
 from workloads.loop.worker import Worker, WorkerSettings
-from workloads.model.padding import largest_bytes, padded
 from workloads.model.policy import Delivery
-from workloads.model.workload import Workload
+from workloads.model.workload import Workload, largest_bytes
 from workloads.registry import ALL
 
 if TYPE_CHECKING:
@@ -171,7 +170,7 @@ def build_task(
     process: ProcessSpec, run: RunSpec, pipeline: WorkloadSpec, journal: Journal, control: Control
 ) -> "Worker | MixedWorker | ProgramWorker | Relay | Feeder | TableFeeder | Observer | FinalReader | DatabaseReader":
     """Build the object that does the task of a process, for a workload."""
-    workload = padded(ALL[pipeline.name].tagged(pipeline.tag), run.record_bytes)
+    workload = ALL[pipeline.name].tagged(pipeline.tag).padded(run.record_bytes)
     match process.task:
         case WorkerSpec() as task:
             return worker_of(process, task, run, pipeline, workload, journal, control)

@@ -26,8 +26,8 @@ from harness.processes.specs import (
 from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
 from workloads.custom.command import ExternalProgram
+from workloads.custom.names import placeholder_values
 from workloads.custom.pipeline import CustomPipeline
-from workloads.custom.tagged import placeholder_values
 from workloads.model.policy import Delivery
 from workloads.model.workload import Workload
 

@@ -24,7 +24,7 @@ from harness.runner.nemesis import Nemesis, PlannedFault, Target
 from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
 from nemeses.effects.rules import LINKS
-from workloads.defects.registry import policy_of
+from workloads.defects import policy_of
 
 if TYPE_CHECKING:
     from harness.environment.kafka import KafkaDistribution

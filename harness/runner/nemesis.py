@@ -388,6 +388,7 @@ class Nemesis:
     halts: bool = False
     overtime_s: float = 0.0  # how much longer than other faults it may take after the time limit
     proves: str = ""  # completes "its evidence proves that ..."
+    sources: tuple[str, ...] = ()  # where the behaviour that it tests is known from: `KAFKA-17754`, `KIP-890`
     by_default: bool = True  # drawn if the user named no nemesis
     aimable: bool = False  # the user can choose the step of a worker's loop (`kill-worker@after-send`)
     states: frozenset[str] = frozenset()  # the transaction states that the user can choose

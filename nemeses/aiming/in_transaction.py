@@ -1,12 +1,20 @@
-"""Hold a worker inside a transaction, for faults that are aimed at a state of a transaction."""
+"""Hold a worker inside a transaction, and hold its markers back, for faults that are aimed at a state of a transaction.
 
-from collections.abc import Callable
+The coordinator of a transaction writes two records to its log. After the record Prepare, the outcome is decided and
+cannot change. The record Complete follows when every partition has its marker. Usually there are only milliseconds
+between the two. There is more time if the links from the coordinator to the leaders of the partitions are cut.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from harness.cluster import Broker, TransactionView
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.model.pipeline import StageSpec, TopicPartition
 from harness.model.vocabulary import WorkerStep
+from harness.network import Cut
+from harness.network.links import peer_link
 from harness.processes.control_line import Command
 from harness.record.naming import split_partition
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault
@@ -117,3 +125,33 @@ def find_leader(context: FaultContext, topic_partition: TopicPartition) -> int:
     """Return the broker that leads a partition, or -1 if there is none."""
     view = context.cluster.describe(topic_partition[0]).get(topic_partition[1])
     return view.leader if view is not None else -1
+
+
+def other_leaders(context: FaultContext, coordinator: int, view: TransactionView) -> set[int]:
+    """Return the leaders of the partitions that a transaction has written, without its coordinator.
+
+    Only markers to these leaders can be held back by a cut: the coordinator needs no link to write markers to itself.
+    """
+    return {find_leader(context, topic_partition) for topic_partition in view.partitions} - {coordinator, -1}
+
+
+@contextmanager
+def hold_back_markers(context: FaultContext, coordinator: int, leaders: Collection[int]) -> Iterator[None]:
+    """Hold back markers to these leaders until the end of the `with`. Raises `FaultFailed`.
+
+    The coordinator uses the same links to fetch from these leaders, so its replicas fall out of sync. Until the leaders
+    notice this (after `replica.lag.time.max.ms`), they acknowledge no record with acks=all.
+    """
+    links = [peer_link(coordinator, leader, "int") for leader in sorted(leaders)]
+    with context.cluster.network.impose(links, Cut()):
+        yield
+
+
+def describe_transaction(coordinator: int, transactional_id: str, view: TransactionView) -> str:
+    """Describe the state of a transaction in a sentence."""
+    topic, number = view.partitions[0]
+    other_partitions = f" and {len(view.partitions) - 1} more" if len(view.partitions) > 1 else ""
+    return (
+        f"broker {coordinator} said that {transactional_id} was in {view.state}, "
+        f"with no marker yet in {topic}/{number}{other_partitions}"
+    )

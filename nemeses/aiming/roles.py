@@ -2,17 +2,22 @@
 
 A role without a name gets its name from the seed. `minority`, `majority` and `all` are several brokers, of which each
 has the fault at the same time. While a majority is away, partitions have no leader and the controllers no quorum.
+
+Failover: if one broker is gone that has a role, another broker must take over the role.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
+from typing import TypeVar
 
-from harness.common.errors import UsageError
+from harness.common.errors import UsageError, WaitTimeout
 from harness.common.names import check_name, on_one_line
 from harness.runner.nemesis import (
     BROKER,
     DrawnFault,
+    FaultContext,
     FaultTargets,
+    InjectedFault,
     NoTarget,
     PlannedFault,
     Resource,
@@ -20,8 +25,13 @@ from harness.runner.nemesis import (
     Target,
 )
 from harness.runner.occupied import uses_brokers
-from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.aiming.targets import any_group_coordinator, any_leader, any_topic, any_txn_coordinator
+
+T = TypeVar("T")
+MOVE_TIMEOUT_S = 30.0
+FAILOVER = "failover"
+FAILOVER_BROKERS = 3
+"""The number of brokers that a failover needs. If one of two brokers stops, it may be the only controller."""
 
 
 def minority(brokers: Sequence[int]) -> Sequence[int]:
@@ -131,3 +141,35 @@ ROLES: Mapping[str, RoleChoice] = {
 TOPIC = "topic"
 """The role of the target of faults on every partition of a topic."""
 TOPIC_ROLE = _named(TOPIC, "topic", "TOPIC", any_topic, lambda targets: targets.topics)
+
+
+def await_failover(
+    context: FaultContext, effect: InjectedFault, proof: str, probe: Callable[[], T | None], awaited: str
+) -> T | None:
+    """Wait until `probe` returns a true value, and return it.
+
+    None if it returns no such value in time. Then the effect has the reason, and the run continues, because a missing
+    failover may be a bug of Kafka.
+
+    Args:
+        proof: Says what the fault did: `process 4711 ended by SIGKILL`.
+        awaited: Completes the sentence "waited 10 s for ...".
+    """
+    try:
+        return context.wait_for(probe, awaited, MOVE_TIMEOUT_S, every_s=0.2)
+    except WaitTimeout as error:
+        effect.unmet_goals[FAILOVER] = f"{proof}, but {error}"
+        return None
+
+
+def await_broker_in_role(context: FaultContext, find_broker: Callable[[], int], target: Target) -> int:
+    """Wait until a broker has the role, and return its number. Raises `WaitTimeout`."""
+    return context.wait_for(
+        lambda: max(find_broker(), 0), f"a broker to be {target}", MOVE_TIMEOUT_S, every_s=0.2
+    )
+
+
+def other_broker(find_broker: Callable[[], int], first: int) -> int | None:
+    """Return the broker that has the role now. None if it is still `first`, or if no broker has the role."""
+    now = find_broker()
+    return now if now > 0 and now != first else None  # no broker has the number 0

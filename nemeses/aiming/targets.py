@@ -17,7 +17,6 @@ from harness.runner.nemesis import (
     FaultContext,
     FaultTargets,
     NoTarget,
-    NotForThisPipeline,
     PlannedFault,
     Target,
 )
@@ -69,23 +68,6 @@ def any_group_coordinator(rng: Random, targets: FaultTargets) -> DrawnFault:
     """Draw the coordinator of one stage's consumer group."""
     group = choose(rng, list(targets.groups.values()), "a pipeline with a consumer group")
     return DrawnFault(Target("group-coordinator", group))
-
-
-def any_worker(
-    rng: Random,
-    targets: FaultTargets,
-    steps: Mapping[str, Sequence[str]],
-    requirement: str = "a pipeline whose workers report their steps",
-) -> DrawnFault:
-    """Draw a worker, and one of the `steps` of its stage. Raises `NoTarget`."""
-    possible = {stage: steps[stage] for stage in targets.stages if targets.workers[stage]}
-    stages = [stage for stage, names in possible.items() if names]
-    if not any(targets.steps.values()):
-        raise NotForThisPipeline(requirement)
-    stage = choose(rng, stages, requirement)
-    worker = rng.choice(targets.workers[stage])
-    step = rng.choice(possible[stage])
-    return DrawnFault(Target("worker", f"{stage}/{worker}"), {"step": targets.step or step})
 
 
 def broker_in_role(cluster: Cluster, target: Target) -> Callable[[], int]:

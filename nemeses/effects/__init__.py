@@ -1,4 +1,4 @@
-"""Shared parts of faults: stop and start brokers and instances, cut links, and prove that these effects acted.
+"""Shared parts of faults: stop brokers, workers and instances, change links and messages, and prove that these acted.
 
-Begin with `brokers` and `instances`.
+Begin with `brokers` and `member`.
 """

@@ -13,8 +13,13 @@ from harness.processes.control_line import Command
 from harness.results.wording import join_words
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault, Target, TargetMissing
 from harness.runner.run_process import RunProcess
-from nemeses.aiming.failover import await_broker_in_role, await_failover, other_broker
-from nemeses.aiming.roles import broker_numbers, describe_role
+from nemeses.aiming.roles import (
+    await_broker_in_role,
+    await_failover,
+    broker_numbers,
+    describe_role,
+    other_broker,
+)
 from nemeses.aiming.targets import broker_in_role, view_of, worker_using_role
 
 STEP_TIMEOUT_S = 45.0

@@ -1,12 +1,10 @@
-"""Faults that are rules of the protocol proxy.
-
-A fault of this kind is its docstring, a function that makes the rule, and a call of `protocol_fault`.
-"""
+"""Faults that are rules of the protocol proxy. `ProtocolFault` is one as data."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from random import Random
 from threading import Event
 
@@ -45,12 +43,13 @@ PROVES = (
 
 @contextmanager
 def rule_in_force(
-    context: FaultContext, rule: ProtocolRule, kind: str = "client:w", helpers: Sequence[ProtocolRule] = ()
+    context: FaultContext, rule: ProtocolRule, kind: str, helpers: Sequence[ProtocolRule] = ()
 ) -> Iterator[InjectedFault]:
-    """Put a rule in force on all links of a kind. The fault acted if the rule had its effect on a message.
+    """Put a rule in force on all links whose names begin with `kind`.
 
-    `helpers` are rules that make clients send the messages of `rule`. They alone prove nothing.
-    The proof is taken after the heal, when the brokers have answered the messages that the rule kept.
+    The fault acted if the rule had its effect on a message. `helpers` are rules that make clients send the messages of
+    `rule`. They alone prove nothing. The proof is taken after the heal, when the brokers have answered the messages
+    that the rule kept.
     """
     links = [link for link in context.cluster.network.links if link.startswith(kind)]
     if not links:
@@ -78,59 +77,57 @@ def name_rules(effect: InjectedFault, in_force: Iterable[ActiveEffect]) -> None:
         effect.details["rule"] = ", ".join(names)
 
 
-def protocol_fault(
-    name: str,
-    words: tuple[str, str],
-    make_rule: Callable[[str, str], ProtocolRule],
-    *,
-    api: str,
-    error: str = "",
-    aimable: bool = True,
-    kind: str = "client:w",
-    helpers: Sequence[ProtocolRule] = (),
-) -> Nemesis:
-    """Return a fault that puts a rule in force.
+@dataclass(frozen=True, kw_only=True)
+class ProtocolFault:
+    """A fault that puts a rule in force, and has its name. Fields without a comment are those of `Nemesis`."""
 
-    Args:
-        name: The name of the fault.
-        words: One line that says what it does, and what completes a sentence about its messages: "were lost".
-        make_rule: Makes the rule from the name of an API and of an error.
-        api: The API if the user chooses none.
-        error: The error if the user chooses none. Empty: the fault has none.
-        aimable: Whether the user may choose another API, and another error if the fault has one.
-        kind: How the names of the links begin on which it acts.
-        helpers: Rules that make clients send the messages on which the fault acts.
-    """
+    rule: ProtocolRule  # with the API and the error that are used if the user chooses none
+    summary: str
+    past_tense: str  # completes a sentence about its messages: "were lost"
+    api_aim: tuple[str, ...] = ("api",)
+    links: str = "client"
+    helpers: Sequence[ProtocolRule] = ()  # make clients send the messages on which the fault acts
+    hold_s: float = HOLD_S
+    halts: bool = False
+    sources: tuple[str, ...] = ()
 
-    def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
+    def draw(self, rng: Random, targets: FaultTargets) -> DrawnFault:
+        """Return the API and the error of the rule. Raises `NoTarget`."""
         choose(rng, targets.ids or targets.stages_with_unknown_ids, "a pipeline with a transactional id")
+        api, error = self.rule.select.api, self.rule.error
         return DrawnFault(Target("api", api), {"api": api} | ({"error": error} if error else {}))
 
-    def rule(planned: PlannedFault) -> ProtocolRule:
-        made = make_rule(str(planned.parameters["api"]), str(planned.parameters.get("error", "")))
-        return structs.replace(made, name=name)
+    def rule_of(self, planned: PlannedFault) -> ProtocolRule:
+        """Return the rule with the API and the error of a planned fault."""
+        select = structs.replace(self.rule.select, api=str(planned.parameters["api"]))
+        return structs.replace(self.rule, select=select, error=str(planned.parameters.get("error", "")))
 
     @contextmanager
-    def inject(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
-        with rule_in_force(context, rule(planned), kind, helpers) as effect:
+    def inject(self, context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
+        """Put the rule in force."""
+        with rule_in_force(context, self.rule_of(planned), LINKS[self.links], self.helpers) as effect:
             yield effect
 
-    return Nemesis(
-        name=name,
-        summary=words[0],
-        past_tense=words[1],
-        proves=PROVES,
-        needs=frozenset({ApplyRule, *([Ability.PEER_LINKS] if kind.startswith("peer") else [])}),
-        occupies=lambda planned: frozenset({Resource.MESSAGES}),
-        hold_s=HOLD_S,
-        recovery_s=1.0,
-        draw=draw,
-        inject=inject,
-        by_default=False,
-        rule=rule,
-        api_aim=("api", "error") if error else ("api",) if aimable else (),
-        links=kind.partition(":")[0],
-    )
+    def nemesis(self) -> Nemesis:
+        """Return the fault."""
+        return Nemesis(
+            name=self.rule.name,
+            summary=self.summary,
+            past_tense=self.past_tense,
+            proves=PROVES,
+            needs=frozenset({ApplyRule, *([Ability.PEER_LINKS] if self.links == "peer" else [])}),
+            occupies=lambda planned: frozenset({Resource.MESSAGES}),
+            hold_s=self.hold_s,
+            recovery_s=1.0,
+            draw=self.draw,
+            inject=self.inject,
+            halts=self.halts,
+            by_default=False,
+            rule=self.rule_of,
+            api_aim=self.api_aim,
+            links=self.links,
+            sources=self.sources,
+        )
 
 
 @contextmanager

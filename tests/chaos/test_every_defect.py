@@ -10,7 +10,7 @@ import pytest
 import fencepost
 from fencepost.api import Result
 from tests.support.diagrams import assert_drawn
-from workloads.defects.registry import DEFECTS
+from workloads.defects import DEFECTS
 from workloads.registry import WORKLOADS
 
 LEAST_SEEDS = 5

@@ -19,7 +19,7 @@ from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.processes.spawn import Supervisor
 from tests.support.secured_cluster import FENCEPOST_RIGHTS, PASSWORD, SecuredCluster
-from workloads.defects.registry import DEFECTS
+from workloads.defects import DEFECTS
 from workloads.registry import WORKLOADS
 
 ENDPOINT = "guests"

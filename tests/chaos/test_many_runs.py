@@ -14,7 +14,7 @@ from harness.common.errors import WaitTimeout
 from harness.common.waiting import wait_for
 from nemeses.registry import NEMESES
 from tests.support.started_runs import start_run
-from workloads.defects.registry import DEFECTS
+from workloads.defects import DEFECTS
 
 
 @pytest.mark.parametrize("seed", range(1, 21))

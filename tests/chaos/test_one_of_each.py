@@ -1,4 +1,4 @@
-"""The fault, the workload and the anomaly of the docs work: each is one file and one line, in a copy of the code."""
+"""The fault, the workload and the anomaly of the docs work: each is a file, and at most one line, in a copy."""
 
 import json
 import os
@@ -34,8 +34,6 @@ def copied_code(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
     fault, _ = blocks("add-a-fault.md")
     (folder / "nemeses" / "pause_first.py").write_text(fault)
-    add("from nemeses import pause_first\n", "\n_FILES = (\n", folder / "nemeses" / "registry.py")
-    add("    pause_first,\n", ")\n\nNEMESES", folder / "nemeses" / "registry.py")
     (workload,) = blocks("add-a-workload.md")
     (folder / "workloads" / "lengths.py").write_text(workload)
     add(

@@ -17,7 +17,7 @@ from fencepost import Result
 from fencepost.cli import run_command_line
 from harness.clients.requests_sent import Sender, why_never_sent
 from tests.support.diagrams import assert_drawn
-from workloads.defects.registry import DEFECTS
+from workloads.defects import DEFECTS
 
 DEFECT = "read-uncommitted"  # the others: tests/chaos/test_many_runs.py
 MOST_COMMANDS = 10

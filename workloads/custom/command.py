@@ -15,7 +15,7 @@ from harness.processes.program import CommandLine, ProgressCommand
 from harness.processes.specs import ProcessSpec
 from harness.results.wording import printable
 from workloads.custom.description import CustomStage
-from workloads.custom.placeholders import fill_placeholders
+from workloads.custom.names import fill_placeholders
 
 SCRIPTS = {
     "python": (".py",),

@@ -9,8 +9,8 @@ from harness.model.vocabulary import Guarantee
 from harness.results.wording import plural
 from workloads.custom.command import executable, require_executable
 from workloads.custom.description import CustomStage, PipelineDescription
+from workloads.custom.names import require_names_passed
 from workloads.custom.read import read
-from workloads.custom.tagged import require_names_passed
 from workloads.custom.trial import INPUTS_PER_TOPIC, require_working
 
 

@@ -10,9 +10,15 @@ from harness.model.expectation import CorrelationKey, ExpectedOutput, ExpectedSu
 from harness.record.naming import excerpt
 from workloads.custom.correlation import Correlation
 from workloads.custom.description import PARTS, ExpectedOutputs, PipelineDescription
-from workloads.custom.fields import as_headers, as_partition, as_timestamp_ms
-from workloads.custom.functions import UserError, as_bytes, call_with_record
-from workloads.custom.tagged import name_in_file, name_in_run
+from workloads.custom.functions import (
+    UserError,
+    as_bytes,
+    as_headers,
+    as_partition,
+    as_timestamp_ms,
+    call_with_record,
+)
+from workloads.custom.names import name_in_file, name_in_run
 
 FIELDS = ("topic", "key", "value", *PARTS)
 """The fields of an expected output in a dict that a function returns."""

@@ -9,8 +9,7 @@ import orjson
 from harness.common.names import unknown
 from harness.model.expectation import Feed, FeedRecord
 from workloads.custom.description import CustomTopic, InputSource, UserFunction
-from workloads.custom.fields import as_headers, as_partition, as_timestamp_ms
-from workloads.custom.functions import UserError, as_bytes, call
+from workloads.custom.functions import UserError, as_bytes, as_headers, as_partition, as_timestamp_ms, call
 
 FIELDS = ("key", "value", "headers", "timestamp_ms", "partition")
 """The fields of an input in a line of a file, or in a dict that a function returns."""

@@ -22,9 +22,8 @@ from workloads.custom.command import worker_name
 from workloads.custom.description import CONTENT, CustomStage, CustomTopic, PipelineDescription
 from workloads.custom.expectation import CustomExpectation, NothingExpected
 from workloads.custom.feeds import feed_of
-from workloads.custom.placeholders import fill_placeholders
+from workloads.custom.names import fill_placeholders, name_in_file, tagged
 from workloads.custom.read import read
-from workloads.custom.tagged import name_in_file, tagged
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """Read `pipeline.toml`. Each error message is one sentence that names the file and the key."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import Signals
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta
 
@@ -13,7 +13,7 @@ from harness.common.documents import read_toml
 from harness.common.errors import UsageError
 from harness.common.names import nearest, unknown
 from harness.common.secrets import REDACTED
-from harness.common.toml_tables import Text, matches
+from harness.common.toml_tables import Text, WrongTable, convert_table, matches
 from harness.model.pipeline import CONSUMER_OFFSETS, JOB, TRANSACTION_STATE
 from harness.model.vocabulary import Guarantee
 from workloads.custom.description import (
@@ -30,10 +30,10 @@ from workloads.custom.description import (
     ProgressSource,
     UserFunction,
 )
-from workloads.custom.fields import TIMESTAMP_TYPE
-from workloads.custom.placeholders import NAMES, PLACEHOLDER, require_known, topics_in
-from workloads.custom.table import TomlTable
+from workloads.custom.functions import TIMESTAMP_TYPE
+from workloads.custom.names import NAMES, PLACEHOLDER, TOPIC_PLACEHOLDER, topics_in
 
+T = TypeVar("T")
 CORRELATIONS = ("key", CONTENT)
 INTERNAL = frozenset(
     {
@@ -92,6 +92,72 @@ class ExpectTable:
     )
 
 
+class TomlTable:
+    """One table of a file. `where` names the table in messages: `[[stage]] bill`. It is empty for the file itself."""
+
+    def __init__(self, file: Path, where: str, body: Any) -> None:
+        self._file, self._where, self.body = file, where, body
+
+    def error(self, problem: str, key: str = "") -> UsageError:
+        """Return an error about a key, or about the table."""
+        where = " ".join(part for part in (self._where, key) if part)
+        return UsageError(f"{self._file}: {where or 'it'} {problem}")
+
+    def read(self, kind: type[T], texts: str = "") -> T:
+        """Return what the table describes. Raises `UsageError`.
+
+        `texts` is the key of a table of texts in which numbers and booleans become texts.
+        """
+        body = self.body
+        if isinstance(body, dict) and isinstance(body.get(texts), dict):
+            body = body | {texts: {name: _as_text(value) for name, value in body[texts].items()}}
+        try:
+            return convert_table(body, kind)
+        except WrongTable as error:
+            raise self.error(error.problem, error.key) from error
+
+    def stage(self, where: str, body: object) -> "TomlTable":
+        """Return the table of one [[stage]]."""
+        return TomlTable(self._file, where, body)
+
+    def inner(self, key: str) -> "TomlTable":
+        """Return the table under a key."""
+        where = f"{self._where}.{key}" if self._where else f"[{key}]"
+        return TomlTable(self._file, where, self.body[key])
+
+    def tables(self, key: str) -> "Iterator[tuple[str, TomlTable]]":
+        """Yield the tables in the table under a key, with their names."""
+        for name, body in self.body.get(key, {}).items():
+            yield name, TomlTable(self._file, f"[{key}.{name}]", body)
+
+    def function(self, key: str, text: str | None) -> UserFunction | None:
+        """Return the function that `FILE.py:NAME` names; the file must exist. None: the key is missing."""
+        if text is None:
+            return None
+        path, colon, name = text.rpartition(":")
+        if not colon or not path.endswith(".py") or not name.isidentifier():
+            raise self.error(f'must name a function such as "expect.py:outputs", not {text!r}', key)
+        file = self.path(key, path)
+        assert file is not None
+        return UserFunction(file, name)
+
+    def path(self, key: str, text: str | None) -> Path | None:
+        """Return the path of a file that exists. None: the key is missing."""
+        if text is None:
+            return None
+        file = self._file.parent / Path(text).expanduser()
+        if not file.is_file():
+            raise self.error(f"names {file}, which does not exist: correct the path", key)
+        return file
+
+
+def _as_text(value: object) -> object:
+    """Return a number or a boolean as text, and any other value as it is."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
 def read(file: Path) -> PipelineDescription:
     """Return the description in this file. Raises `UsageError`."""
     try:
@@ -147,7 +213,7 @@ def _stage(body: TomlTable, n: int, row: Any) -> CustomStage:
         *(("env", value) for value in stage.env.values()),
     ]
     for key, text in words:
-        require_known(table, key, text, topics=True)
+        _require_known(table, key, text, topics=True)
         for what, value in (("group", stage.group), ("transactional_id", stage.transactional_id)):
             if value is None and f"{{{what}}}" in text:
                 raise table.error(f"has {{{what}}}, but the stage has no {what}: add it", key)
@@ -156,11 +222,11 @@ def _stage(body: TomlTable, n: int, row: Any) -> CustomStage:
                 f"has {REDACTED}, which a reproducer has in place of a secret: write a value", key
             )
     if stage.transactional_id is not None:
-        require_known(
+        _require_known(
             table, "transactional_id", stage.transactional_id, ("instance",)
         )  # the other placeholders are not known when the run is planned
-    require_known(table, "group", stage.group or "", ())
-    require_known(table, "cwd", stage.cwd or "", ())
+    _require_known(table, "group", stage.group or "", ())
+    _require_known(table, "cwd", stage.cwd or "", ())
     if stage.transactional_id is not None and not stage.transactions:
         raise table.error("has both transactions = false and a transactional_id: remove one of them")
     _require_possible_rules(table, stage)
@@ -210,7 +276,7 @@ def _require_possible_source(table: TomlTable) -> None:
     ]
     known = [name for name in NAMES if name not in ("group", "transactional_id")]
     for key, text in named:
-        require_known(table, key, text or "", known, topics=True)
+        _require_known(table, key, text or "", known, topics=True)
         if REDACTED in (text or ""):
             raise table.error(
                 f"has {REDACTED}, which a reproducer has in place of a secret: write a value", key
@@ -419,3 +485,19 @@ def _require_final(body: TomlTable, description: PipelineDescription) -> None:
                     f"has {topic} in `final`, but [[stage]] {stage.name} has no group: it is not known which inputs "
                     "the last record of a key must include"
                 )
+
+
+def _require_known(
+    table: TomlTable, key: str, text: str, known: Collection[str] = NAMES, topics: bool = False
+) -> None:
+    """Raise `UsageError` for a placeholder that is misspelled or not allowed here.
+
+    If `topics` is true, the text may also name topics. They are checked later, when all stages are known.
+    """
+    for name in PLACEHOLDER.findall(text):
+        if name.startswith(TOPIC_PLACEHOLDER) and topics:
+            continue
+        if name.startswith(TOPIC_PLACEHOLDER) or (
+            name not in known and (name in NAMES or nearest(name, known))
+        ):
+            raise table.error(f"has {{{name}}}: {unknown('placeholder', name, known)}", key)

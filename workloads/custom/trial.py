@@ -16,8 +16,7 @@ from harness.model.expectation import Feed, InputRecord
 from workloads.custom.correlation import Correlation
 from workloads.custom.description import ExpectedOutputs, PipelineDescription
 from workloads.custom.expectation import CustomExpectation, ExpectedRecord
-from workloads.custom.fields import as_partition
-from workloads.custom.functions import UserError
+from workloads.custom.functions import UserError, as_partition
 from workloads.custom.pipeline import CustomPipeline
 
 INPUTS_PER_TOPIC = 20

@@ -103,7 +103,7 @@ class ProgramWorker:
             return
         self.group.close()
         self.group = self.client.consumer(
-            self._consumer_settings, self.stage.reads, Member(), lambda error: None
+            self._consumer_settings, self.stage.reads, MemberListener(), lambda error: None
         )
         self.keep_up()
 
@@ -119,7 +119,7 @@ class ProgramWorker:
             self.control.listen()
 
 
-class Member:
+class MemberListener:
     """The listener of a member. It reads nothing itself: a case names the partition that its worker reads."""
 
     def on_assigned(self, topic_partitions: Sequence[tuple[str, int]]) -> Sequence[PartitionOffset]:

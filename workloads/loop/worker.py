@@ -5,7 +5,7 @@ After an outcome of info it does not know the committed offsets, so it requests 
 `Policy` makes the loop wrong.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -25,7 +25,7 @@ from harness.clients.interface import (
 from harness.clients.records import ClientRecord, as_input
 from harness.databases.interface import Database
 from harness.model.pipeline import TopicPartition
-from harness.model.vocabulary import Outcome, WorkerStep
+from harness.model.vocabulary import Isolation, Outcome, WorkerStep
 from harness.processes.control_line import Counts, Report
 from harness.record.events import Assigned, ErrorNoted, Polled
 from harness.record.journal import Journal
@@ -33,14 +33,15 @@ from harness.record.naming import partition_key
 from harness.roles.batch_offsets import COMMITTED_TIMEOUT_S, BatchOffsets
 from harness.roles.control import Control
 from workloads.loop.delivery import PROCESS_STRIDE, Deliverer, OutputBatch, PendingOutput, WorkerContext
-from workloads.loop.keyed import KeyedDelivery
 from workloads.loop.plain import CommitThenSend, SendThenCommit
-from workloads.loop.projection import ProjectionDelivery
-from workloads.loop.state import KeySums
-from workloads.loop.transactional import PerPartitionTransactions, PerWorkerTransactions
-from workloads.loop.unusual import UnusualShares
+from workloads.loop.stored import KeyedDelivery, ProjectionDelivery
+from workloads.loop.transactional import PerPartitionTransactions, PerWorkerTransactions, UnusualShares
 from workloads.model.policy import Delivery, Policy
-from workloads.model.workload import WorkloadStage
+from workloads.model.workload import Aggregate, Output, WorkloadStage
+
+RESTORE_TIMEOUT_S = 45.0
+"""It is longer than a transaction can stay open."""
+OUTPUT_NAME = "sum"
 
 
 @dataclass(frozen=True)
@@ -303,3 +304,82 @@ class Worker:
             ErrorMeaning.FATAL,
             ErrorMeaning.FENCED,
         )
+
+
+class KeySums:
+    """The sums of one worker's partitions. Each transaction changes them.
+
+    A worker keeps the sums of the keys in its partitions only in memory. A new owner of a partition reads the committed
+    records of the topic of sums, up to the end that its log has at that time. It waits for a transaction that a dead
+    worker left open, because records of a later owner can follow it.
+    """
+
+    def __init__(
+        self, aggregate: Aggregate, client: Client, bootstrap: str, name: str, isolation: Isolation
+    ) -> None:
+        self._aggregate = aggregate
+        self._client = client
+        self._bootstrap = bootstrap
+        self._name = name
+        self._isolation = isolation
+        self._sums: dict[TopicPartition, dict[bytes, int]] = {}
+        self._changed: dict[TopicPartition, dict[bytes, int]] = {}
+
+    def restore(self, topic_partition: TopicPartition) -> None:
+        """Restore the sums of the keys of an input partition, from the same partition of the topic of sums.
+
+        Raises `ClientError`.
+        """
+        sums: dict[bytes, int] = {}
+        sums_partition = (self._aggregate.topic, topic_partition[1])
+        for record in self._client.read_partition(
+            self._bootstrap, self._name, sums_partition, self._isolation, RESTORE_TIMEOUT_S
+        ):
+            total = self._aggregate.state(as_input(record))
+            key = record.key()
+            if total is not None and key is not None:
+                sums[key] = total
+        self._sums[topic_partition] = sums
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """Drop the sums of a partition that the worker has lost."""
+        self._sums.pop(topic_partition, None)
+
+    def are_restored(self, topic_partitions: Iterable[TopicPartition]) -> bool:
+        """Whether the sums of these input partitions are restored."""
+        return all(topic_partition in self._sums for topic_partition in topic_partitions)
+
+    def plan(self, batch: Sequence[ClientRecord]) -> list[PendingOutput]:
+        """Return an output with the new sum for each key that these inputs change."""
+        self._changed = {}
+        sources: dict[tuple[TopicPartition, bytes], list[ClientRecord]] = {}
+        for record in batch:
+            topic_partition = (record.topic(), record.partition())
+            changed = self._changed.setdefault(topic_partition, {})
+            for key, amount in self._aggregate.adds(as_input(record)):
+                changed[key] = changed.get(key, self._sums[topic_partition].get(key, 0)) + amount
+                sources.setdefault((topic_partition, key), []).append(record)
+        return [
+            PendingOutput(
+                tuple(records),
+                Output(
+                    self._aggregate.topic,
+                    OUTPUT_NAME,
+                    key,
+                    self._aggregate.value(self._changed[topic_partition][key]),
+                ),
+            )
+            for (topic_partition, key), records in sources.items()
+        ]
+
+    def apply_outcome(self, outcome: Outcome) -> None:
+        """Keep the changes of a transaction if it is ok, and drop them if it failed.
+
+        If the outcome is info, restore the sums. Raises `ClientError`.
+        """
+        changed, self._changed = self._changed, {}
+        for topic_partition, sums in changed.items():
+            if outcome is Outcome.OK:
+                self._sums[topic_partition].update(sums)
+            elif outcome is Outcome.INFO:
+                self.restore(topic_partition)

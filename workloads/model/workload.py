@@ -7,15 +7,15 @@ about a workload.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
+from random import Random
 
-from harness.model.expectation import Feed, InputRecord
+from harness.model.expectation import Feed, FeedRecord, Headers, InputRecord
 from harness.model.goals import abort_goal, independent_stage_goals, output_goal, several_topics_goal
 from harness.model.pipeline import PipelineSpec, RunSizes, StageSpec, TableSpec, durable_topic
-from harness.model.vocabulary import Guarantee, OffsetTracking
+from harness.model.vocabulary import PAD_HEADER, Guarantee, OffsetTracking
 from workloads.model.policy import CORRECT, Delivery, Policy, steps, zombie_steps
-from workloads.model.stage import Aggregate, Output, Transform, WorkloadStage
-from workloads.model.stated import TransformExpectation
+from workloads.model.stage import Aggregate, Output, Transform, TransformExpectation, WorkloadStage
 
 __all__ = ["Aggregate", "Output", "Transform", "Workload", "WorkloadStage"]
 
@@ -23,6 +23,10 @@ NULL_VALUES, HEADERS = "null values", "headers from their transform"
 """Properties that outputs can have: see `Workload.shapes`."""
 SIDE_EFFECT_DATABASE = "sqlite"
 """The database for the tables that the defect `side-effect` writes."""
+OVERHEAD_BYTES = 65_536
+"""An upper bound for the headers of a record and the overhead of its batch."""
+DEFAULT_LIMIT_BYTES = 900_000
+"""Records up to this size fit the default limits of brokers and clients."""
 
 
 @dataclass(frozen=True)
@@ -257,6 +261,33 @@ class Workload:
             ),
         )
 
+    def padded(self, record_bytes: int) -> "Workload":
+        """Return the workload with records padded to at least `record_bytes` (key, value and padding).
+
+        Records of feeds and all outputs are padded, except sums and rows of tables. With 0 the workload is unchanged.
+        The padding is in a separate header. No transform sees it, and every digest covers it.
+        """
+        if not record_bytes:
+            return self
+
+        def make_padded(feed: Feed, rng: Random, n: int) -> FeedRecord:
+            feed_record = feed.make(rng, n)
+            return feed_record._replace(headers=(*feed_record.headers, *_padding(feed_record, record_bytes)))
+
+        def transform(stage: WorkloadStage, record: InputRecord) -> Sequence[Output]:
+            return [
+                out
+                if out.topic in self.tables
+                else out._replace(headers=(*out.headers, *_padding(out, record_bytes)))
+                for out in stage.transform(record)
+            ]
+
+        return replace(
+            self,
+            feed=tuple(replace(feed, make=partial(make_padded, feed)) for feed in self.feed),
+            stages=tuple(replace(stage, transform=partial(transform, stage)) for stage in self.stages),
+        )
+
     def feeds(self, partitions: int = 0) -> Sequence[Feed]:
         """Return the feeds that write its inputs to this number of partitions."""
         return [
@@ -282,3 +313,19 @@ def pinned_id(topic: str, number: int) -> str:
 def transactional_id(worker: str, tag: str = "") -> str:
     """Return the transactional id of a worker. It stays the same after a restart."""
     return f"{tag}-{worker}" if tag else worker
+
+
+def largest_bytes(record_bytes: int) -> int | None:
+    """Return the largest record or batch that brokers and clients must accept. None: their default limits suffice."""
+    return record_bytes + OVERHEAD_BYTES if record_bytes > DEFAULT_LIMIT_BYTES else None
+
+
+def _padding(record: FeedRecord | Output, record_bytes: int) -> Headers:
+    lacking = record_bytes - len(record.key or b"") - len(record.value or b"")
+    return ((PAD_HEADER, _pad(record_bytes)[:lacking]),) if lacking > 0 else ()
+
+
+@cache
+def _pad(count: int) -> bytes:
+    """Return `count` bytes that are the same in every process and that hardly compress."""
+    return Random(0).randbytes(count)

@@ -13,8 +13,7 @@ from tests.support.specs import process_spec, worker_spec
 from tests.support.user_pipeline import read_pipeline
 from workloads.custom.command import ExternalProgram, instance_of, require_executable, worker_name
 from workloads.custom.description import CustomStage, ProgressSource
-from workloads.custom.placeholders import NAMES
-from workloads.custom.tagged import placeholder_values
+from workloads.custom.names import NAMES, placeholder_values
 
 STAGE = CustomStage("bill", ("in",), ("out",), ("./billing",), ready="line:up", ready_within_s=9.0)
 

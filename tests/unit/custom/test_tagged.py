@@ -8,8 +8,8 @@ from harness.common.errors import UsageError
 from harness.model.expectation import InputRecord
 from harness.settings.options import Options
 from tests.support.user_pipeline import FUNCTIONS, MINIMAL, read_pipeline
+from workloads.custom.names import placeholder_values, require_names_passed, tagged
 from workloads.custom.pipeline import CustomPipeline
-from workloads.custom.tagged import placeholder_values, require_names_passed, tagged
 
 NAMED = MINIMAL.replace('["true"]', '["true", "{topic:purchases}", "{topic:invoices}"]\ntransactions = false')
 GROUPED = MINIMAL.replace(

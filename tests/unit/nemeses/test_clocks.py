@@ -14,7 +14,7 @@ from harness.model.vocabulary import Premise
 from harness.runner.nemesis import PlannedFault, Target
 from harness.testing.fake_cluster import FakeBroker, FakeCluster, fault_context
 from harness.testing.fake_preload import FakePreload
-from nemeses.effects.clocks import in_words
+from nemeses.clocks import in_words
 from nemeses.registry import NEMESES
 from tests.support.broker_data import BATCHES, write_partition
 from tests.support.drawn_schedule import draw

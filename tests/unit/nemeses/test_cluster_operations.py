@@ -17,7 +17,7 @@ from harness.model.fault_names import requested_name
 from harness.model.pipeline import TopicSpec
 from harness.runner.nemesis import FaultTargets, InjectedFault, PlannedFault, Target, TargetMissing
 from harness.testing.fake_cluster import FakeBroker, FakeCluster, fault_context
-from nemeses.reassign_partitions import elsewhere
+from nemeses.placement import elsewhere
 from nemeses.registry import NEMESES
 from tests.support.drawn_schedule import draw
 from tests.unit.harness.test_schedule import TARGETS

@@ -12,7 +12,7 @@ from harness.runner.nemesis import PlannedFault, Target, TargetMissing
 from harness.testing.fake_cluster import FakeBroker, FakeCluster, fault_context
 from harness.testing.fake_preload import FakePreload
 from harness.witness.segments import ReplicaDamage, read_log
-from nemeses.effects.files import META_PROPERTIES, empty_disk, flip_bit, lose_unsynced, truncate_segment
+from nemeses.broker_files import META_PROPERTIES, empty_disk, flip_bit, lose_unsynced, truncate_segment
 from nemeses.registry import NEMESES
 from tests.support.broker_data import BATCHES, make_data
 

@@ -25,7 +25,7 @@ from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault, Ta
 from harness.testing.fake_cluster import FakeCluster, fault_context
 from harness.testing.fake_network import FakeMeter, FakeNetwork
 from harness.testing.fake_preload import FakePreload
-from nemeses.effects.zombie_workers import PausedWorker, await_others
+from nemeses.effects.worker_member import WorkerMember
 from nemeses.registry import NEMESES
 from tests.support.broker_data import make_data, write_partition
 from tests.support.fake_run import (
@@ -196,8 +196,9 @@ def test_a_reader_of_a_table_is_a_zombie_once_others_have_processed_its_rows(tmp
         member.worker_spec = structs.replace(member.worker_spec, group=None)
         reads_rows = replace(run.pipeline.stages[0], positions="each")
         context = replace(run.context, backlog=backlog, stages=(reads_rows,))
-        claims = {"rows/0": (4, 8)}
-        progress = await_others(context, PausedWorker(member, claims, claims), lambda: None)
+        worker = WorkerMember(context, AIMED["pause-worker"], member)
+        worker.claims = worker.uncommitted = {"rows/0": (4, 8)}
+        progress = worker.await_processed(lambda: None)
     assert progress == "others had processed rows/0 from 4 to 7"
     assert calls == [("rows", (4, 8))] * 3
 

@@ -13,7 +13,7 @@ from harness.runner.nemesis import (
     Resource,
     Target,
 )
-from nemeses.effects import stopped
+from nemeses.effects import instance_states
 from nemeses.registry import NEMESES
 from tests.support.instances import FAULTS
 
@@ -80,7 +80,7 @@ def test_a_fault_that_holds_markers_back_takes_longer() -> None:
     for fault in FAULTS:
         states = (None, "ongoing", "bill:prepare-commit")
         durations_s = [replace(NEMESES[fault], at=state).duration_s for state in states]
-        assert durations_s[0] == durations_s[1] == durations_s[2] - stopped.PREPARES_S
+        assert durations_s[0] == durations_s[1] == durations_s[2] - instance_states.PREPARES_S
 
 
 def test_a_fault_that_holds_markers_back_occupies_the_brokers() -> None:

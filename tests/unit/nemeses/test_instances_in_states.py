@@ -12,7 +12,7 @@ from harness.network import Cut
 from harness.network.links import peer_link
 from harness.protocol.observed_clients import ObservedClients
 from nemeses.aiming.in_transaction import GOAL as STATE
-from nemeses.effects import stopped
+from nemeses.effects import instance_states
 from tests.support.fake_run import CUSTOM_PIPELINE, fake_run
 from tests.support.instances import (
     COMPLETED,
@@ -144,7 +144,7 @@ def test_an_instance_that_is_not_seen_in_prepare_commit_keeps_running(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stopped, "TRIES", 1)
+    monkeypatch.setattr(instance_states, "TRIES", 1)
     cluster = make_cluster()
     with run_instance(tmp_path, cluster, time_scale=0.002) as (run, member):
         effect = inject(run, fault, "prepare-commit")

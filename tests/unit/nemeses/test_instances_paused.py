@@ -14,7 +14,7 @@ from harness.runner.nemesis import (
     Target,
 )
 from harness.testing.fake_network import FakeNetwork
-from nemeses.effects.zombie_workers import GOAL as ZOMBIE
+from nemeses.effects.member import ZOMBIE
 from nemeses.registry import NEMESES
 from tests.support.fake_run import ShellProgram
 from tests.support.instances import WritingCluster, inject, journal_names, run_instance

@@ -14,7 +14,7 @@ from harness.protocol.observed_clients import ObservedClients
 from harness.runner.nemesis import InjectedFault, NoTarget, NotForThisPipeline, PlannedFault, Target
 from harness.runner.run_process import RunProcess
 from harness.testing.fake_network import FakeNetwork
-from nemeses.effects.joining import JOINED, LEFT
+from nemeses.effects.membership import JOINED, LEFT
 from nemeses.registry import NEMESES
 from tests.support.fake_run import FakeRun, ShellProgram
 from tests.support.instances import RUNS_FOREVER, WritingCluster, journal_names, run_instance

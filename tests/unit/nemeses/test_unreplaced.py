@@ -14,7 +14,7 @@ from harness.processes.program import ProgramRules
 from harness.protocol.observed_clients import ObservedClients
 from harness.runner.nemesis import FaultTargets, InjectedFault, NoTarget, NotForThisPipeline
 from harness.testing.fake_network import FakeNetwork
-from nemeses.effects.zombie_workers import GOAL as ZOMBIE
+from nemeses.effects.member import ZOMBIE
 from nemeses.registry import NEMESES
 from tests.support.fake_run import ABORTED_ZOMBIE, FakeRun, Script, ShellProgram, fake_run
 from tests.support.instances import (

@@ -26,7 +26,7 @@ from tests.support.changed_requests import ZERO_NS, at, end_txn, write_held_requ
 from tests.support.diagrams import DIAGRAMS, first_missing
 from tests.support.histories import WALL_MS, History
 from tests.support.stored_tables import write_store
-from workloads.defects.registry import DEFECTS
+from workloads.defects import DEFECTS
 
 PAUSE = FaultReport(
     "pause-worker", "worker w", 0.0, 0.0, True, "stopped", "worker w was paused and replaced", {"worker": "w"}

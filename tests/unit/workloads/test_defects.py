@@ -8,7 +8,7 @@ from harness.clients.interface import ErrorMeaning
 from harness.common.errors import UsageError
 from tests.support.fake_client import FakeClient, FakeRecord
 from tests.unit.workloads.test_loop import BATCH, calls, lines, make_worker
-from workloads.defects.registry import DEFECTS
+from workloads.defects import DEFECTS
 from workloads.model.policy import Delivery
 from workloads.registry import WORKLOADS
 

@@ -17,8 +17,7 @@ from harness.record.journal import Journal
 from harness.roles.control import Control
 from tests.support.fake_client import FakeClient
 from workloads.loop.delivery import PROCESS_STRIDE
-from workloads.loop.keys import ACTIVE_KEYS, FULL_OFFSETS, RETIRED_KEYS, Keys
-from workloads.loop.mixed import MixedWorker
+from workloads.loop.mixed import ACTIVE_KEYS, FULL_OFFSETS, RETIRED_KEYS, Keys, MixedWorker
 from workloads.loop.worker import WorkerSettings
 from workloads.model.policy import CORRECT, Delivery, Policy
 from workloads.txn import TXN

@@ -21,8 +21,8 @@ from harness.roles.control import Control
 from harness.settings.options import Options
 from tests.support.fake_client import FakeClient, FakeRecord
 from tests.support.fake_inputs import FakeInputs
-from workloads.loop.keyed import KeyedDelivery
 from workloads.loop.relay import Relay
+from workloads.loop.stored import KeyedDelivery
 from workloads.loop.worker import Worker, WorkerSettings
 from workloads.model.policy import CORRECT, Delivery, Policy
 from workloads.model.workload import Output, WorkloadStage

@@ -18,12 +18,11 @@ from harness.record.naming import Headers, digest
 from harness.roles.control import Control
 from tests.support.fake_client import FakeClient, FakeRecord
 from workloads.envelope import ENVELOPE, deliver, letter
-from workloads.loop.unusual import ExtraContents, UnusualShares
+from workloads.loop.transactional import ExtraContents, UnusualShares
 from workloads.loop.worker import Worker, WorkerSettings
 from workloads.merge import MERGE
-from workloads.model.padding import largest_bytes, padded
 from workloads.model.policy import CORRECT, Delivery, Policy
-from workloads.model.workload import Output, WorkloadStage
+from workloads.model.workload import Output, WorkloadStage, largest_bytes
 from workloads.shop import SHOP
 from workloads.sparse import SPARSE
 
@@ -122,7 +121,7 @@ def test_letters_have_all_kinds_of_contents_and_are_copied_completely() -> None:
 
 
 def test_padding_only_adds_a_header_to_inputs_and_outputs() -> None:
-    large = padded(SHOP, 5_000)
+    large = SHOP.padded(5_000)
     padded_record, plain = large.feed[0].make(Random(1), 0), SHOP.feed[0].make(Random(1), 0)
     assert padded_record._replace(headers=()) == plain
     ((name, pad),) = padded_record.headers
@@ -132,7 +131,7 @@ def test_padding_only_adds_a_header_to_inputs_and_outputs() -> None:
     outputs = large.stages[0].transform(record)
     assert [output._replace(headers=()) for output in outputs] == list(SHOP.stages[0].transform(record))
     assert all(PAD_HEADER in dict(output.headers) for output in outputs)
-    assert padded(SHOP, 0) is SHOP
+    assert SHOP.padded(0) is SHOP
 
 
 def test_size_limits_are_raised_only_for_large_records() -> None:

@@ -1,1 +1,0 @@
-"""Defects: planted bugs. Runs with them show that the checkers find such bugs."""
