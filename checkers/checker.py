@@ -11,7 +11,7 @@ from harness.model.vocabulary import Premise
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from checkers.external.tables import ExternalTables
+    from checkers.external_tables import ExternalTables
     from checkers.findings.form import Findings
     from checkers.findings.rules import Rule, Suspect
     from checkers.findings.wording import AnomalyWording

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from checkers.catalogue import Anomaly, catalogue
 from checkers.checker import BOTH, EXTERNAL_HISTORIES
-from checkers.external.graph.names import GRAPHS
+from checkers.external_tables import GRAPHS
 
 INDEX = "README.md"
 CYCLES = "cycles"

@@ -19,7 +19,7 @@ Reference: Jepsen's Kafka checker, `duplicate`.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.external.tables import ExternalTables
+from checkers.external_tables import ExternalTables
 from checkers.findings.build import MAX_SHOWN, finding, operation, operations, record
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording

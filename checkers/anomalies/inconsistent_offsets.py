@@ -20,7 +20,7 @@ Reference: Jepsen's Kafka checker, `inconsistent-offsets`; Kingsbury, Redpanda 2
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.external.tables import ExternalTables
+from checkers.external_tables import ExternalTables
 from checkers.findings.build import MAX_SHOWN, finding, operations, record, record_position
 from checkers.findings.rules import Suspect
 from checkers.findings.wording import AnomalyWording

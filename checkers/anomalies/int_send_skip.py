@@ -14,11 +14,9 @@ Reference: Jepsen's Kafka checker, `int-send-skip`.
 
 from pyspark.sql import DataFrame
 
-from checkers.external.example_line import line
-from checkers.external.jumps import SKIPS
-from checkers.external.tables import ExternalTables
+from checkers.external_tables import SKIPS, ExternalTables
 from checkers.findings.build import jump_findings
-from checkers.findings.wording import AnomalyWording
+from checkers.findings.wording import AnomalyWording, line
 from harness.results.example import Example
 from harness.results.wording import printable
 

@@ -38,8 +38,7 @@ Reference: Jepsen's Kafka checker, `poll-skip`, `nonmonotonic-poll`, `int-poll-s
 
 from pyspark.sql import DataFrame
 
-from checkers.external.jumps import BACK, SKIPS
-from checkers.external.tables import ExternalTables
+from checkers.external_tables import BACK, SKIPS, ExternalTables
 from checkers.findings.build import NO_OPERATIONS, jump_findings, operation, reader, record_position
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording

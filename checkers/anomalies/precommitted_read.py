@@ -14,7 +14,7 @@ Reference: Jepsen's Kafka checker, `precommitted-read`.
 
 from pyspark.sql import DataFrame
 
-from checkers.external.tables import ExternalTables
+from checkers.external_tables import ExternalTables
 from checkers.findings.build import finding, operation, record_position
 from checkers.findings.rules import Suspect
 from checkers.findings.wording import AnomalyWording

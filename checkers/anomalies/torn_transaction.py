@@ -33,8 +33,7 @@ Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024).
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.external.records import LOST
-from checkers.external.tables import ExternalTables
+from checkers.external_tables import LOST, ExternalTables
 from checkers.findings.build import (
     LOG_TRANSACTION_OPS,
     MAX_SHOWN,

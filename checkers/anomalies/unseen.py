@@ -22,7 +22,7 @@ Reference: Jepsen's Kafka checker, `unseen`.
 
 from pyspark.sql import DataFrame
 
-from checkers.external.tables import ExternalTables
+from checkers.external_tables import ExternalTables
 from checkers.findings.build import finding, operation, record
 from checkers.findings.rules import Suspect
 from checkers.findings.wording import AnomalyWording

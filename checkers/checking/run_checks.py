@@ -22,7 +22,7 @@ from checkers.checking.explain import explain
 from checkers.checking.facts import gather_facts
 from checkers.checking.prefilter import Selection, count_and_select
 from checkers.checking.run_facts import Fact
-from checkers.external.tables import ExternalTables
+from checkers.external_tables import ExternalTables
 from checkers.findings.form import FINDING, Findings
 from checkers.findings.rules import Rule, apply_rules
 from checkers.spark.checkpoint import checkpoint

@@ -129,7 +129,7 @@ def reader() -> str:
 def jump_findings(
     jumps: DataFrame, anomaly: str, ops: str = "array_distinct(array(op_before, op))"
 ) -> DataFrame:
-    """Return one finding for each row of `checkers.external.jumps.make_jumps`.
+    """Return one finding for each row of `checkers.external_tables.ExternalTables.jumps`.
 
     `anomaly` is SQL for the name of the anomaly, or null if the row is no finding.
     """

@@ -18,7 +18,7 @@ def spark_conf(settings: SparkSettings, folder: Path, own_address: str | None = 
         "spark.ui.showConsoleProgress": "false",
         # A task has all of its keys in memory, so they must be few.
         PARTITIONS: "2" if small else "256",
-        # About a million micro-operations. A task of `checkers.external.by_key` needs ten times as much memory.
+        # About a million micro-operations. A task of `checkers.histories.by_key` needs ten times as much memory.
         "spark.sql.adaptive.advisoryPartitionSizeInBytes": "32m",
         "spark.sql.limit.initialNumPartitions": "256",  # all partitions: a few findings may be in any of them
         "spark.sql.session.timeZone": "UTC",

@@ -121,7 +121,7 @@ def test_findings_are_kept_if_the_graph_cannot_be_searched(
     def crash(*_: Any) -> Any:
         raise PySparkException("out of cheese")
 
-    monkeypatch.setattr("checkers.external.tables.make_components", crash)
+    monkeypatch.setattr("checkers.histories.tables.make_components", crash)
     (verdict,) = check_history_files(spark, [wrong], frozenset())
     assert isinstance(verdict, Verdict) and "poll-skip" in verdict.anomalies
     assert any("out of cheese" in reason.text for reason in verdict.unknown_because)

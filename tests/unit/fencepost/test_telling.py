@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from checkers.checking.stored_runs import with_wording
-from checkers.external.example_line import line
+from checkers.findings.wording import line
 from fencepost.commands.output import print_history
 from harness.common.errors import FencepostError, UnreadableInput
 from harness.results.reasons import Reason, ReasonCode

@@ -3,7 +3,7 @@
 import pytest
 
 from checkers.checking.stored_runs import with_wording
-from checkers.external.example_line import line
+from checkers.findings.wording import line
 from harness.results.verdict import Validity, Verdict
 from reports.console import examples_of_history
 from tests.support.findings import findings_of
