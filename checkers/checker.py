@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from checkers.external_tables import ExternalTables
-    from checkers.findings.form import Findings
-    from checkers.findings.rules import Rule, Suspect
-    from checkers.findings.wording import AnomalyWording
+    from checkers.findings import AnomalyWording, Findings, Rule, Suspect
     from checkers.stored.tables import Tables
 
 STORED_RUNS, EXTERNAL_HISTORIES, BOTH = "stored runs", "external histories", "both"

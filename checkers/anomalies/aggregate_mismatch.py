@@ -23,9 +23,7 @@ Reference: Wang et al. 2021, "Consistency and Completeness" (SIGMOD); KIP-129.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import NO_OPERATIONS, finding, record_position
-from checkers.findings.rules import Suspect
-from checkers.findings.wording import AnomalyWording
+from checkers.findings import NO_OPERATIONS, AnomalyWording, Suspect, finding, record_position
 from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
 from harness.results.example import CONTENT_LIMIT, Example

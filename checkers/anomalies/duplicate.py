@@ -20,9 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.external_tables import ExternalTables
-from checkers.findings.build import MAX_SHOWN, finding, operation, operations, record
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
+from checkers.findings import MAX_SHOWN, AnomalyWording, Rule, finding, operation, operations, record
 from checkers.spark.joins import broadcast
 from harness.model.vocabulary import Role
 from harness.results.example import Example

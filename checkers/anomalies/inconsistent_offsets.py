@@ -21,9 +21,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.external_tables import ExternalTables
-from checkers.findings.build import MAX_SHOWN, finding, operations, record, record_position
-from checkers.findings.rules import Suspect
-from checkers.findings.wording import AnomalyWording
+from checkers.findings import MAX_SHOWN, AnomalyWording, Suspect, finding, operations, record, record_position
 from checkers.stored.tables import Tables
 from harness.results.example import Example
 from harness.results.wording import join_words, printable

@@ -13,8 +13,7 @@ indeterminate. They are counted, and the first ones are named. Their records are
 from pyspark.sql import DataFrame
 
 from checkers.external_tables import ExternalTables
-from checkers.findings.build import finding, operation
-from checkers.findings.rules import Rule
+from checkers.findings import Rule, finding, operation
 from harness.record.history_form import INFO, OPEN
 
 NAME = "unsettled"

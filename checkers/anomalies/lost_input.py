@@ -31,10 +31,15 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import MAX_SHOWN, finding, record_position, wanted_keys
-from checkers.findings.form import Findings
-from checkers.findings.rules import Suspect
-from checkers.findings.wording import AnomalyWording
+from checkers.findings import (
+    MAX_SHOWN,
+    AnomalyWording,
+    Findings,
+    Suspect,
+    finding,
+    record_position,
+    wanted_keys,
+)
 from checkers.spark.joins import broadcast
 from checkers.stored.inputs import MISSING_OUTPUTS
 from checkers.stored.tables import Tables

@@ -27,9 +27,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.external_tables import ExternalTables
-from checkers.findings.build import finding, operation, record, record_position
-from checkers.findings.rules import Rule, Suspect
-from checkers.findings.wording import AnomalyWording
+from checkers.findings import AnomalyWording, Rule, Suspect, finding, operation, record, record_position
 from checkers.spark.joins import broadcast
 from checkers.stored.attempts import CUT_OFF, JOURNAL_OF, OPERATION_OF
 from checkers.stored.tables import Tables

@@ -34,17 +34,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.external_tables import LOST, ExternalTables
-from checkers.findings.build import (
+from checkers.findings import (
     LOG_TRANSACTION_OPS,
     MAX_SHOWN,
+    AnomalyWording,
+    Rule,
     finding,
+    join_shown,
     log_transaction,
     operation,
     record,
     record_position,
 )
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording, join_shown
 from checkers.stored.log_transactions import transactions_of_operations
 from checkers.stored.tables import Tables
 from harness.results.example import Example, describe_fate

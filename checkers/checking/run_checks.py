@@ -23,8 +23,7 @@ from checkers.checking.facts import gather_facts
 from checkers.checking.prefilter import Selection, count_and_select
 from checkers.checking.run_facts import Fact
 from checkers.external_tables import ExternalTables
-from checkers.findings.form import FINDING, Findings
-from checkers.findings.rules import Rule, apply_rules
+from checkers.findings import FINDING, Findings, Rule, apply_rules
 from checkers.spark.checkpoint import checkpoint
 from checkers.spark.driver import last_cause
 from checkers.spark.errors import SPARK_ERRORS, has_ended

@@ -13,7 +13,7 @@ from checkers.checking.facts import ENDS
 from checkers.checking.observers import check_observers
 from checkers.checking.run_checks import CheckOutput, Phase, no_progress, run_checkers
 from checkers.checking.run_facts import EvidenceCounts, MissingEvidence
-from checkers.findings.form import PERMITTED_SUFFIX, Findings
+from checkers.findings import PERMITTED_SUFFIX, Findings
 from checkers.needs import PREMISES
 from checkers.registry import CHECKERS, INDETERMINATE, STORE_CHECKERS, checker_of
 from checkers.spark.checkpoint import freeing_checkpoints

@@ -25,8 +25,7 @@ from checkers.checking.bisect import BatchResults, check_in_parts
 from checkers.checking.run_checks import CollectedFindings, collect
 from checkers.checking.stored_runs import indeterminate_operations, with_cause, with_wording
 from checkers.external_tables import GRAPHS, WORDS, WR, ExternalTables
-from checkers.findings.form import Findings
-from checkers.findings.wording import line
+from checkers.findings import Findings, example_line
 from checkers.histories.files import HistoryFile, Url
 from checkers.histories.names import shown
 from checkers.histories.read_files import Histories, read_histories
@@ -193,7 +192,7 @@ def _check_result(
                     allowed=by is not None,
                     allowed_by=by,
                 )
-                anomalies[name] = with_wording(name, counted, line)
+                anomalies[name] = with_wording(name, counted, example_line)
     checked = {name for checker in HISTORY_CHECKERS for name in checker.anomalies}
     broken = dict(findings.crashed)
     if not numbers["read"]:

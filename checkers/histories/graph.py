@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.external_tables import GRAPHS, RW, WORDS, WR, WW, CycleKind, Cycles
-from checkers.findings.form import FINDING
+from checkers.findings import FINDING
 from checkers.histories.arrays import codes, make_finder
 from checkers.histories.components import (
     Component,
