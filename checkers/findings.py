@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from checkers.spark.joins import broadcast
+from checkers.spark.frames import broadcast
 from harness.results.example import Example
 from harness.results.wording import join_words, number
 

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 
 from checkers.external_tables import ExternalTables
 from checkers.findings import AnomalyWording, Suspect, finding, operation, reader, record
-from checkers.spark.joins import broadcast
+from checkers.spark.frames import broadcast
 from checkers.stored.tables import Tables
 from harness.model.vocabulary import Isolation
 from harness.record.history_form import FAIL, OK

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.findings import NO_OPERATIONS, AnomalyWording, Suspect, finding, record_position
-from checkers.spark.joins import broadcast
+from checkers.spark.frames import broadcast
 from checkers.stored.tables import Tables
 from harness.results.example import CONTENT_LIMIT, Example
 from harness.results.wording import printable

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from checkers.external_tables import ExternalTables
 from checkers.findings import MAX_SHOWN, AnomalyWording, Rule, finding, operation, operations, record
-from checkers.spark.joins import broadcast
+from checkers.spark.frames import broadcast
 from harness.model.vocabulary import Role
 from harness.results.example import Example
 from harness.results.wording import join_words, printable

@@ -40,7 +40,7 @@ from checkers.findings import (
     record_position,
     wanted_keys,
 )
-from checkers.spark.joins import broadcast
+from checkers.spark.frames import broadcast
 from checkers.stored.inputs import MISSING_OUTPUTS
 from checkers.stored.tables import Tables
 from harness.results.example import UNNAMED_OPERATION, Example, PassingCommit

@@ -50,7 +50,7 @@ from checkers.findings import (
     record_position,
     records,
 )
-from checkers.spark.joins import broadcast
+from checkers.spark.frames import broadcast
 from checkers.stored.operations import CLAIMS_WITHOUT_COMMIT
 from checkers.stored.tables import Tables
 from harness.results.example import Example

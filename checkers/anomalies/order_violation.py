@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.findings import MAX_SHOWN, AnomalyWording, finding, record_position
-from checkers.spark.joins import broadcast
+from checkers.spark.frames import broadcast
 from checkers.stored.tables import Tables
 from harness.results.example import Example
 from harness.results.wording import join_words, printable

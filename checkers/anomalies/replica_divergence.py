@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.findings import AnomalyWording, Findings, finding, lookup, record_position
-from checkers.spark.joins import broadcast
+from checkers.spark.frames import broadcast
 from checkers.stored.tables import Tables
 from harness.results.example import Example, Part
 from harness.results.wording import join_words, printable

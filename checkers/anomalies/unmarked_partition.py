@@ -29,7 +29,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.findings import AnomalyWording, Findings, finding, wanted_keys
-from checkers.spark.joins import broadcast
+from checkers.spark.frames import broadcast
 from checkers.stored.tables import Tables
 from harness.results.example import Example, Part, Record
 from harness.results.wording import printable

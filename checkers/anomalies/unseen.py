@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 
 from checkers.external_tables import ExternalTables
 from checkers.findings import AnomalyWording, Suspect, finding, operation, record
-from checkers.spark.joins import broadcast
+from checkers.spark.frames import broadcast
 from checkers.stored.tables import Tables
 from harness.results.example import Example
 

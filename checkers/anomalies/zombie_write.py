@@ -34,7 +34,7 @@ Reference: KIP-98, "fencing zombies"; KIP-360; KIP-890, "bump epoch on each tran
 from pyspark.sql import DataFrame
 
 from checkers.findings import AnomalyWording, Rule, finding, operation, record_position
-from checkers.spark.joins import prefer_hash_join
+from checkers.spark.frames import prefer_hash_join
 from checkers.stored.tables import Tables
 from harness.results.example import Example
 from harness.results.wording import printable

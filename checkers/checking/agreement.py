@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.checking.run_facts import EvidenceCounts, Fact, MissingEvidence
-from checkers.spark.checkpoint import local_rows
+from checkers.spark.frames import local_rows
 from checkers.stored.producers import COMPLETE, PREPARED
 from checkers.stored.sources import Sources, read_columns
 from checkers.stored.tally import Row

@@ -15,8 +15,7 @@ from pyspark.sql import functions as F
 
 from checkers.checking.agreement import conditions_of, recorded_contradictions
 from checkers.checking.run_facts import Fact
-from checkers.spark.checkpoint import local_rows
-from checkers.spark.joins import broadcast
+from checkers.spark.frames import broadcast, local_rows
 from checkers.stored.attempts import CUT_OFF, JOURNAL_OF, OPERATION_OF
 from checkers.stored.inputs import MISSING_OUTPUTS, OFFSETS_TOPIC
 from checkers.stored.log_transactions import (

@@ -24,9 +24,9 @@ from checkers.checking.prefilter import Selection, count_and_select
 from checkers.checking.run_facts import Fact
 from checkers.external_tables import ExternalTables
 from checkers.findings import FINDING, Findings, Rule, apply_rules
-from checkers.spark.checkpoint import checkpoint
 from checkers.spark.driver import last_cause
 from checkers.spark.errors import SPARK_ERRORS, has_ended
+from checkers.spark.frames import checkpoint
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
 from harness.results.example import Example

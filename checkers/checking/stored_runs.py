@@ -16,9 +16,9 @@ from checkers.checking.run_facts import EvidenceCounts, MissingEvidence
 from checkers.findings import PERMITTED_SUFFIX, Findings
 from checkers.needs import PREMISES
 from checkers.registry import CHECKERS, INDETERMINATE, STORE_CHECKERS, checker_of
-from checkers.spark.checkpoint import freeing_checkpoints
 from checkers.spark.errors import translate_spark_errors
-from checkers.spark.settings_by_rows import settings_for_rows
+from checkers.spark.frames import freeing_checkpoints
+from checkers.spark.settings import settings_for_rows
 from checkers.stored.correlation import join_by_correlation_key
 from checkers.stored.hide_journals import hide_journals
 from checkers.stored.sources import INLINE_ROWS, StoredRun, count_rows, read_sources

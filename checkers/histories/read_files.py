@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from checkers.histories.blocks import BLOCK_BYTES, BLOCK_ROWS, OTHER_SENDS, Block, blocks_of, read_block
 from checkers.histories.files import HistoryFile
 from checkers.histories.table import HistoryTable, SparkTable, union_tables
-from checkers.spark.checkpoint import checkpoint
+from checkers.spark.frames import checkpoint
 from harness.common.errors import UnreadableInput
 from harness.model.vocabulary import EventType
 from harness.record.history_form import FAIL, INFO, MICRO, NAMES, OK, OPEN, OPS

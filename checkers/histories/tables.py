@@ -33,7 +33,7 @@ from checkers.histories.graph import make_components
 from checkers.histories.packs import FOLLOWED, LINES, READ, Pack, read_packs
 from checkers.histories.table import ASSIGNS, Batches, HistoryTable, Numbers, any_run_has, uncommitted
 from checkers.histories.table import turns as turns_of
-from checkers.spark.checkpoint import checkpoint
+from checkers.spark.frames import checkpoint
 from harness.record.history_form import INFO, MICRO, OK, OPEN, OPS
 
 TURNS = pa.schema([OPS.field(name) for name in ("run", "process", "op", "keys", "rebalanced")])

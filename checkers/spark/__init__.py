@@ -1,1 +1,1 @@
-"""Start, reach and stop Spark, and translate its errors."""
+"""Start, reach and stop Spark, choose its settings, translate its errors, and store and join its tables."""

@@ -2,7 +2,7 @@
 
 from pyspark.sql import DataFrame
 
-from checkers.spark.joins import broadcast, group, prefer_hash_join
+from checkers.spark.frames import broadcast, group, prefer_hash_join
 from checkers.stored.operations import REPORTED_END
 from checkers.stored.sources import Sources
 

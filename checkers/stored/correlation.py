@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.joins import broadcast
+from checkers.spark.frames import broadcast
 from checkers.stored.sources import Sources, StoredRun
 from harness.model.vocabulary import Role
 

@@ -7,7 +7,7 @@ Also make `deliveries`: all deliveries of a record, if one of them may be wrong.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.joins import broadcast, group
+from checkers.spark.frames import broadcast, group
 from checkers.stored.sources import Sources
 from harness.model.vocabulary import Fate, Isolation, Role
 

@@ -13,7 +13,7 @@ all.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.joins import broadcast
+from checkers.spark.frames import broadcast
 from checkers.stored.producers import COMPLETE, PREPARED, TRANSACTIONS_TOPIC
 from checkers.stored.sources import Sources, any_without_journals
 

@@ -2,7 +2,7 @@
 
 from pyspark.sql import DataFrame
 
-from checkers.spark.joins import broadcast, group
+from checkers.spark.frames import broadcast, group
 from checkers.stored.partition_tables import effective
 from checkers.stored.sources import Sources
 from harness.model.vocabulary import Fate, Outcome

@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.joins import broadcast
-from checkers.spark.settings_by_rows import coalesce_if_single
+from checkers.spark.frames import broadcast
+from checkers.spark.settings import coalesce_if_single
 from checkers.stored.sources import Sources
 from harness.model.vocabulary import Fate
 

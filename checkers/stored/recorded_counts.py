@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.spark.checkpoint import local_rows
+from checkers.spark.frames import local_rows
 from checkers.stored.partition_tables import OutputDue
 from checkers.stored.sources import Sources, read_columns
 from checkers.stored.tally import NO_TP, Row, Tally, add_up

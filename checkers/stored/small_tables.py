@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from checkers.spark.checkpoint import local_rows, local_table
+from checkers.spark.frames import local_rows, local_table
 from checkers.stored.partition_tables import (
     ORDERS,
     TOPICS,

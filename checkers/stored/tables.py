@@ -34,7 +34,7 @@ from typing import Any, ClassVar
 
 from pyspark.sql import DataFrame
 
-from checkers.spark.checkpoint import checkpoint, checkpoint_or_collect, collect_small
+from checkers.spark.frames import checkpoint, checkpoint_or_collect, collect_small
 from checkers.stored.attempts import make_attempts
 from checkers.stored.inputs import make_claimed_ranges, make_groups, make_inputs
 from checkers.stored.log_entries import make_deliveries, make_log_entries, make_suspected

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checkers.spark.driver import ARCHIVE_TIMEOUT_S, archive_command, class_path
-from checkers.spark.interrupts import interruptible
-from checkers.spark.session import SparkSettings, StartingSpark, start_spark
+from checkers.spark.session import SparkSettings, StartingSpark, interruptible, start_spark
 from harness.common.errors import EnvironmentFailure
 from harness.environment.archive import last_line
 from harness.environment.builder import Builder

@@ -13,7 +13,7 @@ import pyspark
 import pytest
 
 from benchmarks.scale import write
-from checkers.spark.remote import require_full_jdk
+from checkers.spark.session import require_full_jdk
 from harness.common.errors import EnvironmentFailure
 from harness.common.waiting import wait_for
 from harness.environment.java import find_java

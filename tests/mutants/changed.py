@@ -16,7 +16,7 @@ from pyspark import cloudpickle
 
 from tests.mutants.mutate import Mutant
 
-STAYS = ("checkers.spark.session", "checkers.spark.driver", "checkers.spark.remote")
+STAYS = ("checkers.spark.session", "checkers.spark.driver")
 """Modules that the running Spark session belongs to; they are not imported again."""
 ON_WORKERS = (
     "checkers.histories.by_key",
