@@ -17,7 +17,7 @@ Reference: Berenson et al. 1995, P1, "dirty read"; Adya 1999, G1a; KIP-98, "read
 """
 
 from checkers.findings import AnomalyWording, Rule, reader, record
-from checkers.stored.log_entries import READERS
+from checkers.stored.broker_log import READERS
 from checkers.stored.sources import CLOCK_MARGIN_MS
 from harness.model.vocabulary import Isolation
 from harness.results.example import Example

@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 from checkers.external_tables import ExternalTables
 from checkers.findings import AnomalyWording, Rule, Suspect, finding, operation, record, record_position
 from checkers.spark.frames import broadcast
-from checkers.stored.attempts import CUT_OFF, JOURNAL_OF, OPERATION_OF
+from checkers.stored.operations import CUT_OFF, JOURNAL_OF, OPERATION_OF
 from checkers.stored.tables import Tables
 from harness.record.history_form import OK
 from harness.results.example import Example, describe_fate

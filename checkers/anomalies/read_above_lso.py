@@ -16,7 +16,7 @@ Reference: KIP-98, "last stable offset"; KAFKA-14402.
 """
 
 from checkers.findings import AnomalyWording, Rule, reader, record, record_position
-from checkers.stored.log_entries import READERS
+from checkers.stored.broker_log import READERS
 from harness.model.vocabulary import Isolation
 from harness.results.example import Example
 

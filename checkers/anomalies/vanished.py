@@ -16,7 +16,7 @@ Reference: Kingsbury, Redpanda 21.10.1 (2022), "lost writes"; unclean leader ele
 """
 
 from checkers.findings import AnomalyWording, Rule, reader, record
-from checkers.stored.log_entries import READERS
+from checkers.stored.broker_log import READERS
 from harness.model.vocabulary import Isolation
 from harness.results.example import Example
 

@@ -34,7 +34,7 @@ OPERATION_COLUMNS = (
 RECORD_COLUMNS = ("value", "producer_id", "epoch", "fate", "marker_offset", "about")
 """The columns of a log entry that an example shows; `about` is its correlation key."""
 NO_VALUE = "@"
-"""Prefix of the name of a record without a value: see `checkers.stored.attempts`."""
+"""Prefix of the name of a record without a value: see `checkers.stored.operations`."""
 GONE = "gone_record"
 """The label of records that the log lacks. Its entries at their offsets belong to other records."""
 Key = tuple[int, ...]

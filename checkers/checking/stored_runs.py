@@ -19,8 +19,7 @@ from checkers.registry import CHECKERS, INDETERMINATE, STORE_CHECKERS, checker_o
 from checkers.spark.errors import translate_spark_errors
 from checkers.spark.frames import freeing_checkpoints
 from checkers.spark.settings import settings_for_rows
-from checkers.stored.correlation import join_by_correlation_key
-from checkers.stored.hide_journals import hide_journals
+from checkers.stored.prepared_sources import hide_journals, join_by_correlation_key
 from checkers.stored.sources import INLINE_ROWS, StoredRun, count_rows, read_sources
 from checkers.stored.tables import make_tables
 from harness.common.errors import FencepostError

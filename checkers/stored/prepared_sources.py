@@ -1,8 +1,13 @@
-"""Join outputs that do not name their inputs to inputs, by topic and correlation key.
+"""Change the recorded tables before the shared tables are made: hide journals, and join outputs to their inputs.
 
-The final readers record a correlation key for each such output: a field, a header, the record key, or the whole
-content. For each input they record the correlation keys of the outputs that it must lead to. Several inputs and several
-outputs can have the same key. They are matched in this order:
+**Hidden journals.** A run of a workload can be checked as if its pipeline kept no journals: all records of workers are
+removed from the tables. The evidence that remains is what any pipeline leaves: the broker logs, the journals of the
+run's own feeder, observers and final readers, and the correlation keys that join outputs to inputs.
+
+**Correlation keys.** Outputs that do not name their inputs are joined to inputs by topic and correlation key. The final
+readers record a correlation key for each such output: a field, a header, the record key, or the whole content. For each
+input they record the correlation keys of the outputs that it must lead to. Several inputs and several outputs can have
+the same key. They are matched in this order:
 
 - Outputs whose digest is expected are matched with the expected outputs of that digest, both in offset order. If there
   are more outputs than expected outputs, the rest is matched with the last expected output of that digest.
@@ -18,8 +23,76 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.spark.frames import broadcast
+from checkers.stored.operations import JOURNAL_OF
 from checkers.stored.sources import Sources, StoredRun
 from harness.model.vocabulary import Role
+
+
+def hide_journals(s: Sources, runs: Sequence[StoredRun]) -> Sources:
+    """Return the tables without the records of workers, for the runs that have `blind` set."""
+    if not any(run.blind for run in runs):
+        return s
+    blind = s["runs"].where("blind").select("run")
+    workers = (
+        s["journals"]
+        .where(f"role = '{Role.WORKER.value}'")
+        .join(broadcast(blind), on="run", how="left_semi")
+        .select("run", "journal")
+        .localCheckpoint()
+    )
+    hidden = {table: _without_workers(s[table], workers) for table in ("journals", "ops", "assignments")}
+    flagged = blind.selectExpr("run", "true as blinded")
+    kept_ops = hidden["ops"].selectExpr("run", "op", "true as others")
+    hidden |= {table: _of_other_roles(s[table], kept_ops, flagged) for table in ("sends", "claims", "polls")}
+    overrides = {
+        # Only a tombstone has no metadata.
+        "offsets": {"op": "null", "metadata": "if(committed is null, null, '')"},
+        "stages": {"journaled": "false"},
+    }
+    return {
+        **s,
+        **hidden,
+        **{table: _with_overrides(s[table], flagged, columns) for table, columns in overrides.items()},
+        "records": _without_worker_values(s["records"], workers),
+        "polls": _without_worker_values(hidden["polls"], workers),
+    }
+
+
+def _without_workers(table: DataFrame, workers: DataFrame) -> DataFrame:
+    return table.join(broadcast(workers), on=["run", "journal"], how="left_anti")
+
+
+def _of_other_roles(table: DataFrame, kept_ops: DataFrame, flagged: DataFrame) -> DataFrame:
+    """Keep the rows of operations of feeders, observers and final readers; in other runs keep every row."""
+    return (
+        table.join(broadcast(flagged), on="run", how="left")
+        .join(kept_ops, on=["run", "op"], how="left")
+        .where("blinded is null or others")
+        .select(*table.columns)
+    )
+
+
+def _with_overrides(table: DataFrame, flagged: DataFrame, columns: dict[str, str]) -> DataFrame:
+    """Replace columns by the SQL in `columns`, in the rows of blind runs."""
+    types = {field.name: field.dataType.simpleString() for field in table.schema}
+    return table.join(broadcast(flagged), on="run", how="left").selectExpr(
+        *(
+            f"if(blinded, cast({columns[name]} as {kind}), {name}) as {name}" if name in columns else name
+            for name, kind in types.items()
+        )
+    )
+
+
+def _without_worker_values(table: DataFrame, workers: DataFrame) -> DataFrame:
+    """Remove the values of the records that workers sent."""
+    named = workers.selectExpr("run", "journal as sender", "true as hidden")
+    columns = [f"if(hidden, null, {name}) as {name}" if name == "value" else name for name in table.columns]
+    return (
+        table.select("*", F.expr(JOURNAL_OF).alias("sender"))
+        .join(broadcast(named), on=["run", "sender"], how="left")
+        .selectExpr(*columns)
+    )
+
 
 BY = "partition by run, topic, correlation_key"
 ALIKE = f"{BY}, digest"
