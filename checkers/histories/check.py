@@ -21,9 +21,14 @@ import pyarrow as pa
 from msgspec import structs
 from pyspark.sql import SparkSession
 
-from checkers.checking.bisect import BatchResults, check_in_parts
 from checkers.checking.run_checks import CollectedFindings, collect
-from checkers.checking.stored_runs import indeterminate_operations, with_cause, with_wording
+from checkers.checking.stored_runs import (
+    BatchResults,
+    check_in_parts,
+    indeterminate_operations,
+    with_cause,
+    with_wording,
+)
 from checkers.external_tables import GRAPHS, WORDS, WR, ExternalTables
 from checkers.findings import Findings, example_line
 from checkers.histories.files import HistoryFile, Url

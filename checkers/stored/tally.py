@@ -1,7 +1,7 @@
 """Count the rows of tables, by run, and those that match each of many conditions.
 
 `tally` counts several shared tables in one query of Spark. Most rows of a table match the same few combinations of
-conditions. Therefore each row gets a bit mask of the conditions that it matches, and Spark counts the rows of each mask.
+conditions. So each row gets a bit mask of the conditions that it matches, and Spark counts the rows of each mask.
 
 `count_recorded` counts the recorded tables with PyArrow, before the shared tables are made. All other steps wait for
 these counts, and the first query of a Spark session takes about a second.

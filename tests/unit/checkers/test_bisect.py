@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from checkers.anomalies import poll_order
-from checkers.checking.bisect import BatchResults, check_in_parts
+from checkers.checking.stored_runs import BatchResults, check_in_parts
 from checkers.spark.errors import translate_spark_errors
 from fencepost.checks.histories import check_history_files
 from harness.common.errors import AnalysisFailed, EnvironmentFailure, FencepostError, UnreadableInput
