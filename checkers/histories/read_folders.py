@@ -72,6 +72,63 @@ NAMED = {
 NAMELESS = f"names.parquet has a row in which one of {', '.join(REQUIRED['names'])} is null"
 
 
+def read_folders(spark: SparkSession, folders: Sequence[HistoryFile]) -> Histories:
+    """Return the tables of all folders. Their column `run` is replaced by the given number."""
+    errors: dict[int, UnreadableHistory] = {}
+    for folder in folders:
+        if (words := _wrong(spark, folder)) is not None:
+            errors[folder.run] = UnreadableHistory(folder.run, None, words)
+    tables = _tables(spark, [folder for folder in folders if folder.run not in errors])
+    paths = {folder.run: folder.path for folder in folders}
+    for run, words in find_contradictions(tables["ops"], tables["micro"], tables["names"]).items():
+        errors[run] = UnreadableHistory(run, None, f"{paths[run]}: {words}")
+    sound = [folder for folder in folders if folder.run not in errors]
+    return Histories(errors=errors, **_tables(spark, sound))
+
+
+def _tables(spark: SparkSession, sound: Sequence[HistoryFile]) -> dict[str, HistoryTable]:
+    """Return the tables of `harness.record.history_form` of all folders together."""
+    all_files = all(isinstance(folder.path, Path) and _is_files(folder.path) for folder in sound)
+    tables: dict[str, HistoryTable] = {}
+    for name, form in TABLES.items():
+        files = [(folder.run, folder.path / f"{name}.parquet") for folder in sound]
+        local_files = [(run, path) for run, path in files if isinstance(path, Path)]
+        tables[name] = (
+            FileTable(spark, form, local_files) if all_files else SparkTable(scan(spark, form, files))
+        )
+    return tables
+
+
+def _is_files(folder: Path) -> bool:
+    """Return whether each table is one file. Only Spark can read a table that is a folder of files."""
+    return all((folder / f"{table}.parquet").is_file() for table in TABLES)
+
+
+def _wrong(spark: SparkSession, folder: HistoryFile) -> str | None:
+    """Return the first error in a folder's files according to their footers, or None."""
+    for table, schema in TABLES.items():
+        path = folder.path / f"{table}.parquet"
+        try:
+            sound = _has(spark, path, schema)
+        except (OSError, pa.ArrowException) as error:
+            return f"{path} cannot be read: {first_line(error)}"
+        except SPARK_ERRORS as error:
+            return f"{path} cannot be read: {last_cause(str(error))}"
+        if not sound:
+            return f"{path} does not have the expected columns"
+    return None
+
+
+def _has(spark: SparkSession, path: Path | Url, schema: pa.Schema) -> bool:
+    """Return whether a table has this schema. Spark reads tables of many files or at a URL."""
+    if isinstance(path, Path) and not path.is_dir():
+        return bool(pq.read_schema(path).equals(schema))
+    spark_schema = spark.read.parquet(escape_glob(path)).schema
+    return [(column.name, column.dataType) for column in spark_schema] == [
+        (column.name, column.dataType) for column in from_arrow_schema(schema)
+    ]
+
+
 def find_contradictions(ops: HistoryTable, micro: HistoryTable, names: HistoryTable) -> dict[int, str]:
     """Return by run the first contradiction: that of the lowest operation."""
     rows_of_ops = ops.collect(_operation_codes, OPERATION_CODES, ["run", *REQUIRED["ops"], "isolation"])
@@ -213,60 +270,3 @@ def _numbers(rows: pa.RecordBatch, name: str) -> np.ndarray:
     """Return a column as 64-bit numbers; null is -1."""
     numbers: np.ndarray = pc.fill_null(rows[name], -1).to_numpy().astype(np.int64)
     return numbers
-
-
-def read_folders(spark: SparkSession, folders: Sequence[HistoryFile]) -> Histories:
-    """Return the tables of all folders. Their column `run` is replaced by the given number."""
-    errors: dict[int, UnreadableHistory] = {}
-    for folder in folders:
-        if (words := _wrong(spark, folder)) is not None:
-            errors[folder.run] = UnreadableHistory(folder.run, None, words)
-    tables = _tables(spark, [folder for folder in folders if folder.run not in errors])
-    paths = {folder.run: folder.path for folder in folders}
-    for run, words in find_contradictions(tables["ops"], tables["micro"], tables["names"]).items():
-        errors[run] = UnreadableHistory(run, None, f"{paths[run]}: {words}")
-    sound = [folder for folder in folders if folder.run not in errors]
-    return Histories(errors=errors, **_tables(spark, sound))
-
-
-def _tables(spark: SparkSession, sound: Sequence[HistoryFile]) -> dict[str, HistoryTable]:
-    """Return the tables of `harness.record.history_form` of all folders together."""
-    all_files = all(isinstance(folder.path, Path) and _is_files(folder.path) for folder in sound)
-    tables: dict[str, HistoryTable] = {}
-    for name, form in TABLES.items():
-        files = [(folder.run, folder.path / f"{name}.parquet") for folder in sound]
-        local_files = [(run, path) for run, path in files if isinstance(path, Path)]
-        tables[name] = (
-            FileTable(spark, form, local_files) if all_files else SparkTable(scan(spark, form, files))
-        )
-    return tables
-
-
-def _is_files(folder: Path) -> bool:
-    """Return whether each table is one file. Only Spark can read a table that is a folder of files."""
-    return all((folder / f"{table}.parquet").is_file() for table in TABLES)
-
-
-def _wrong(spark: SparkSession, folder: HistoryFile) -> str | None:
-    """Return the first error in a folder's files according to their footers, or None."""
-    for table, schema in TABLES.items():
-        path = folder.path / f"{table}.parquet"
-        try:
-            sound = _has(spark, path, schema)
-        except (OSError, pa.ArrowException) as error:
-            return f"{path} cannot be read: {first_line(error)}"
-        except SPARK_ERRORS as error:
-            return f"{path} cannot be read: {last_cause(str(error))}"
-        if not sound:
-            return f"{path} does not have the expected columns"
-    return None
-
-
-def _has(spark: SparkSession, path: Path | Url, schema: pa.Schema) -> bool:
-    """Return whether a table has this schema. Spark reads tables of many files or at a URL."""
-    if isinstance(path, Path) and not path.is_dir():
-        return bool(pq.read_schema(path).equals(schema))
-    spark_schema = spark.read.parquet(escape_glob(path)).schema
-    return [(column.name, column.dataType) for column in spark_schema] == [
-        (column.name, column.dataType) for column in from_arrow_schema(schema)
-    ]

@@ -38,122 +38,18 @@ from harness.record.history_form import INFO, MICRO, OK, OPEN, OPS
 
 TURNS = pa.schema([OPS.field(name) for name in ("run", "process", "op", "keys", "rebalanced")])
 """Operations that change the keys of their process (`keys`; null: they do not), or that saw a rebalance."""
-
-
-def make_jumps(jumps: DataFrame, ops: HistoryTable, *, turns: bool) -> DataFrame:
-    """Return the jumps with two more columns.
-
-    `forgotten`: the process assigned or subscribed to other keys between the two operations. `rebalanced`: a
-    rebalance took or gave the key during the operation.
-
-    `turns`: true if any operation has such changes.
-    """
-    if not turns:
-        return jumps.withColumns({"forgotten": F.lit(False), "rebalanced": F.lit(False)})
-    by_process = (
-        ops.in_tasks(_turns, TURNS, [*TURNS.names, "f", "outcome"])
-        .groupBy("run", "process")
-        .agg(F.collect_list(F.struct("op", "keys", "rebalanced")).alias("turns"))
-    )
-
-    def forgets(turn: Column) -> Column:
-        between_them = turn["op"].between(
-            F.col("op_before"), F.col("op")
-        )  # the two operations name no keys themselves
-        return between_them & ~F.array_contains(turn["keys"], F.col("key"))
-
-    def rebalances(turn: Column) -> Column:
-        return (turn["op"] == F.col("op")) & F.array_contains(turn["rebalanced"], F.col("key"))
-
-    return (
-        jumps.join(by_process, on=["run", "process"], how="left")
-        .withColumn("forgotten", F.coalesce(F.exists("turns", forgets), F.lit(False)))
-        .withColumn("rebalanced", F.coalesce(F.exists("turns", rebalances), F.lit(False)))
-        .drop("turns")
-    )
-
-
-def _turns(batches: Batches) -> Batches:
-    for rows in batches:
-        changes = rows.filter(pa.array(turns_of(rows)))
-        assigns = pc.and_(
-            pc.is_in(changes["f"], ASSIGNS), pc.is_in(changes["outcome"], pa.array([OK, INFO], pa.int8()))
-        )
-        nothing, none = pa.scalar([], TURNS.field("keys").type), pa.scalar(None, TURNS.field("keys").type)
-        keys = pc.if_else(assigns, pc.coalesce(changes["keys"], nothing), none)
-        columns = {name: changes[name] for name in TURNS.names} | {"keys": keys}
-        yield pa.RecordBatch.from_arrays(list(columns.values()), schema=TURNS)
-
-
-SIBLINGS = "run bigint, op bigint, key bigint, value bigint, offset bigint"
-RECORDS = (
-    "reference bigint, record struct<key: bigint, value: bigint, offset: bigint>, "
-    "following struct<key: bigint, value: bigint, offset: bigint>"
-)
-
-
-def make_siblings(steps: DataFrame, packs: DataFrame) -> DataFrame:
-    """Return the ok-read records of operations that have a lost record. Such operations are few, or the history is
-    clearly invalid.
-    """
-    lost = steps.where("first").where(LOST).select(F.expr(f"run * {LINES} + writer").alias("writer"))
-    writers = np.unique(lost.toArrow()["writer"].to_numpy())
-    if not len(writers):
-        return packs.sparkSession.createDataFrame([], SIBLINGS)
-    return checkpoint(packs.mapInArrow(_written_by(writers), SIBLINGS))
-
-
-def _written_by(writers: np.ndarray) -> Callable[[Batches], Batches]:
-    def select(batches: Batches) -> Batches:
-        for _, pack in read_packs(batches):
-            at = np.flatnonzero(((pack.flags & READ) != 0) & np.isin(pack.writer, writers))
-            line = pack.writer[at]
-            yield pa.RecordBatch.from_pydict({"run": line // LINES, "op": line % LINES} | _records(pack, at))
-
-    return select
-
-
-def _records(pack: Pack, at: np.ndarray) -> dict[str, np.ndarray | pa.Array]:
-    """Return records of a pack as arrays; the offset is null if it is not known."""
-    offset = pack.offset[at]
-    return {"key": pack.key[at], "value": pack.value[at], "offset": pa.array(offset, mask=offset < 0)}
-
-
-def records_of(packs: DataFrame, references: Set[int]) -> dict[int, dict[str, dict[str, int | None]]]:
-    """Return by reference the records of edges: `record`, and `following`, the next version.
-
-    If a record has no next version, `following` is the record itself. Each has key, value and offset.
-    """
-    if not references:
-        return {}
-    wanted = np.array(sorted(references), np.int64)
-
-    def look_up(batches: Batches) -> Batches:
-        for number, pack in read_packs(batches):
-            references_of_pack = wanted[wanted >> 32 == number]
-            at = references_of_pack & 0xFFFFFFFF
-            followed = (pack.flags[at] & FOLLOWED) != 0
-            pair = (_records(pack, rows_of_pack) for rows_of_pack in (at, np.where(followed, at + 1, at)))
-            record_struct, following_struct = (
-                pa.StructArray.from_arrays(list(map(pa.array, r.values())), list(r)) for r in pair
-            )
-            yield pa.RecordBatch.from_pydict(
-                {"reference": references_of_pack, "record": record_struct, "following": following_struct}
-            )
-
-    rows = packs.mapInArrow(look_up, RECORDS).toArrow().to_pylist()
-    return {row.pop("reference"): row for row in rows}
-
-
 KEY = ("run", "key")
 FEW = 500_000
 """A table with at most this many rows is broadcast instead of shuffled."""
 FEW_HERE = 20_000
 """Tables with at most this many rows together are collected."""
-
-
 NAMED = pa.schema([OPS.field("run"), OPS.field("op")])
 """Operations."""
+SIBLINGS = "run bigint, op bigint, key bigint, value bigint, offset bigint"
+RECORDS = (
+    "reference bigint, record struct<key: bigint, value: bigint, offset: bigint>, "
+    "following struct<key: bigint, value: bigint, offset: bigint>"
+)
 
 
 def make_external(
@@ -302,3 +198,101 @@ def _committed(micro: DataFrame, uncommitted: DataFrame | None) -> DataFrame:
 def _broadcast_if_few(rows: DataFrame, count: int) -> DataFrame:
     """Broadcast rows if they are few, so that the other side is not shuffled."""
     return F.broadcast(rows) if count <= FEW else rows
+
+
+def make_jumps(jumps: DataFrame, ops: HistoryTable, *, turns: bool) -> DataFrame:
+    """Return the jumps with two more columns.
+
+    `forgotten`: the process assigned or subscribed to other keys between the two operations. `rebalanced`: a
+    rebalance took or gave the key during the operation.
+
+    `turns`: true if any operation has such changes.
+    """
+    if not turns:
+        return jumps.withColumns({"forgotten": F.lit(False), "rebalanced": F.lit(False)})
+    by_process = (
+        ops.in_tasks(_turns, TURNS, [*TURNS.names, "f", "outcome"])
+        .groupBy("run", "process")
+        .agg(F.collect_list(F.struct("op", "keys", "rebalanced")).alias("turns"))
+    )
+
+    def forgets(turn: Column) -> Column:
+        between_them = turn["op"].between(
+            F.col("op_before"), F.col("op")
+        )  # the two operations name no keys themselves
+        return between_them & ~F.array_contains(turn["keys"], F.col("key"))
+
+    def rebalances(turn: Column) -> Column:
+        return (turn["op"] == F.col("op")) & F.array_contains(turn["rebalanced"], F.col("key"))
+
+    return (
+        jumps.join(by_process, on=["run", "process"], how="left")
+        .withColumn("forgotten", F.coalesce(F.exists("turns", forgets), F.lit(False)))
+        .withColumn("rebalanced", F.coalesce(F.exists("turns", rebalances), F.lit(False)))
+        .drop("turns")
+    )
+
+
+def _turns(batches: Batches) -> Batches:
+    for rows in batches:
+        changes = rows.filter(pa.array(turns_of(rows)))
+        assigns = pc.and_(
+            pc.is_in(changes["f"], ASSIGNS), pc.is_in(changes["outcome"], pa.array([OK, INFO], pa.int8()))
+        )
+        nothing, none = pa.scalar([], TURNS.field("keys").type), pa.scalar(None, TURNS.field("keys").type)
+        keys = pc.if_else(assigns, pc.coalesce(changes["keys"], nothing), none)
+        columns = {name: changes[name] for name in TURNS.names} | {"keys": keys}
+        yield pa.RecordBatch.from_arrays(list(columns.values()), schema=TURNS)
+
+
+def make_siblings(steps: DataFrame, packs: DataFrame) -> DataFrame:
+    """Return the ok-read records of operations that have a lost record. Such operations are few, or the history is
+    clearly invalid.
+    """
+    lost = steps.where("first").where(LOST).select(F.expr(f"run * {LINES} + writer").alias("writer"))
+    writers = np.unique(lost.toArrow()["writer"].to_numpy())
+    if not len(writers):
+        return packs.sparkSession.createDataFrame([], SIBLINGS)
+    return checkpoint(packs.mapInArrow(_written_by(writers), SIBLINGS))
+
+
+def _written_by(writers: np.ndarray) -> Callable[[Batches], Batches]:
+    def select(batches: Batches) -> Batches:
+        for _, pack in read_packs(batches):
+            at = np.flatnonzero(((pack.flags & READ) != 0) & np.isin(pack.writer, writers))
+            line = pack.writer[at]
+            yield pa.RecordBatch.from_pydict({"run": line // LINES, "op": line % LINES} | _records(pack, at))
+
+    return select
+
+
+def _records(pack: Pack, at: np.ndarray) -> dict[str, np.ndarray | pa.Array]:
+    """Return records of a pack as arrays; the offset is null if it is not known."""
+    offset = pack.offset[at]
+    return {"key": pack.key[at], "value": pack.value[at], "offset": pa.array(offset, mask=offset < 0)}
+
+
+def records_of(packs: DataFrame, references: Set[int]) -> dict[int, dict[str, dict[str, int | None]]]:
+    """Return by reference the records of edges: `record`, and `following`, the next version.
+
+    If a record has no next version, `following` is the record itself. Each has key, value and offset.
+    """
+    if not references:
+        return {}
+    wanted = np.array(sorted(references), np.int64)
+
+    def look_up(batches: Batches) -> Batches:
+        for number, pack in read_packs(batches):
+            references_of_pack = wanted[wanted >> 32 == number]
+            at = references_of_pack & 0xFFFFFFFF
+            followed = (pack.flags[at] & FOLLOWED) != 0
+            pair = (_records(pack, rows_of_pack) for rows_of_pack in (at, np.where(followed, at + 1, at)))
+            record_struct, following_struct = (
+                pa.StructArray.from_arrays(list(map(pa.array, r.values())), list(r)) for r in pair
+            )
+            yield pa.RecordBatch.from_pydict(
+                {"reference": references_of_pack, "record": record_struct, "following": following_struct}
+            )
+
+    rows = packs.mapInArrow(look_up, RECORDS).toArrow().to_pylist()
+    return {row.pop("reference"): row for row in rows}
