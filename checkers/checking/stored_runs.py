@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from msgspec import structs
 from pyspark.sql import SparkSession
 
-from checkers.checker import EXTERNAL_HISTORIES, Checker
+from checkers.checker import EXTERNAL_HISTORIES, PREMISES, Checker
 from checkers.checking.completeness import find_missing_evidence, missing_needs
 from checkers.checking.custom_pipelines import parts_not_checked
 from checkers.checking.facts import ENDS
@@ -16,7 +16,6 @@ from checkers.checking.observers import check_observers
 from checkers.checking.run_checks import CheckOutput, Phase, no_progress, run_checkers
 from checkers.checking.run_facts import EvidenceCounts, MissingEvidence
 from checkers.findings import PERMITTED_SUFFIX, Findings
-from checkers.needs import PREMISES
 from checkers.registry import CHECKERS, INDETERMINATE, STORE_CHECKERS, checker_of
 from checkers.spark.errors import translate_spark_errors
 from checkers.spark.frames import freeing_checkpoints

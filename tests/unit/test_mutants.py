@@ -105,7 +105,7 @@ def test_survivors_are_named_and_make_the_status_1(capsys: pytest.CaptureFixture
 
 
 def test_unit_tests_that_import_the_mutated_file_run_first() -> None:
-    assert unit_tests_of("checkers/pages.py")[0].name == "test_catalogue.py"
+    assert unit_tests_of("checkers/catalogue.py")[0].name == "test_catalogue.py"
 
 
 def test_texts_are_mutated_as_sql_except_their_quoted_parts() -> None:
