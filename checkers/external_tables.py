@@ -9,11 +9,12 @@ smaller graph has a cycle. So a name says which edges a cycle needs.
 """
 
 from collections.abc import Iterator, Mapping, Set
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from pyspark.sql import DataFrame
 
 WR, WW, RW, PROCESS, REALTIME = range(5)
@@ -115,7 +116,7 @@ class ExternalTables:
     uncommitted: "DataFrame"
     made_jumps: "Future[DataFrame]"
     made_siblings: "Future[DataFrame]"
-    made_cycles: Future[Cycles]
+    made_cycles: "Future[Cycles]"
 
     @property
     def jumps(self) -> "DataFrame":
