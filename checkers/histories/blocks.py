@@ -19,9 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.histories.event import ONE_EVENT
 from checkers.histories.files import GZIP, SUFFIXES, require_suffix
-from checkers.histories.lines import parse
+from checkers.histories.lines import ONE_EVENT, parse
 from harness.common.errors import UnreadableInput
 from harness.model.vocabulary import EventType
 from harness.record.history_form import EVENTS

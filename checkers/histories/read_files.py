@@ -1,33 +1,25 @@
-"""Read files of external histories in Spark tasks, pair invocations with completions, and report errors.
-
-One job reads any number of files. A task opens its blocks itself and returns Arrow batches, so no line passes through
-the JVM. An error in one file becomes a row, so that it does not fail the job for other files. (Spark's text source
-fails the whole scan at a damaged gzip file, takes `[` in a path for a pattern, and skips names that begin with `_`.)
-All tasks need access to the paths and an installed Fencepost.
+"""Read files of external histories in Spark tasks, pair invocations with completions, and report errors. One job reads
+any number of files.
 """
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
 
-from checkers.histories.blocks import BLOCK_BYTES, BLOCK_ROWS, OTHER_SENDS, Block, blocks_of, read_block
+from checkers.histories.blocks import BLOCK_BYTES, OTHER_SENDS, Block, blocks_of
 from checkers.histories.files import HistoryFile
+from checkers.histories.source import load_blocks
 from checkers.histories.table import HistoryTable, SparkTable, union_tables
 from checkers.spark.frames import checkpoint
 from harness.common.errors import UnreadableInput
 from harness.model.vocabulary import EventType
 from harness.record.history_form import FAIL, INFO, MICRO, NAMES, OK, OPEN, OPS
 
-BLOCKS_A_TASK = 256
 F_CHARACTERS = 60
 """The longest operation name (`f`) to show in a message."""
 FEW = 50_000
@@ -304,48 +296,3 @@ def _records(events: DataFrame, column: str, outcome: Column) -> DataFrame:
 def _outcome(kind: Column) -> Column:
     """Return the type of a completion as an index into OUTCOMES."""
     return F.when(kind == "ok", OK).when(kind == "info", INFO).otherwise(FAIL).cast("byte")
-
-
-class HistoryBlocks(DataSource):
-    """The blocks in the option `blocks`, as BLOCK_ROWS."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "fencepost-history"
-
-    def schema(self) -> StructType:
-        return from_arrow_schema(BLOCK_ROWS)
-
-    def reader(self, schema: StructType) -> "BlockReader":
-        return BlockReader([Block(**block) for block in json.loads(self.options["blocks"])])
-
-
-class BlockReader(DataSourceReader):
-    """A reader whose tasks each get one large block or many small ones."""
-
-    def __init__(self, blocks: Sequence[Block]) -> None:
-        self._blocks = blocks
-
-    def partitions(self) -> Sequence[InputPartition]:
-        tasks: list[list[Block]] = []
-        room = 0
-        for block in self._blocks:
-            if not tasks or block.cost > room or len(tasks[-1]) == BLOCKS_A_TASK:
-                tasks.append([])
-                room = BLOCK_BYTES
-            tasks[-1].append(block)
-            room -= block.cost
-        return [InputPartition(task) for task in tasks]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        for block in partition.value:
-            yield from read_block(block)
-
-
-def load_blocks(spark: SparkSession, blocks: Sequence[Block]) -> DataFrame:
-    """Return the blocks as BLOCK_ROWS."""
-    if not blocks:
-        return spark.createDataFrame(BLOCK_ROWS.empty_table())
-    spark.dataSource.register(HistoryBlocks)
-    blocks_json = json.dumps([asdict(block) for block in blocks])
-    return spark.read.format(HistoryBlocks.name()).option("blocks", blocks_json).load()
