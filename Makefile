@@ -91,7 +91,7 @@ actionlint: setup
 
 # The pages that are generated from the code.
 docs: setup
-	@$(BIN)/python -P -m checkers.pages docs/anomalies
+	@$(BIN)/python -P -m checkers.catalogue docs/anomalies
 	@$(BIN)/python -P -m harness.record.page docs/tables.md
 	@$(BIN)/python -P -m harness.clients.page docs/clients.md
 	@$(BIN)/python -P -m harness.results.reasons docs/reasons.md

@@ -2,7 +2,7 @@
 
 It parses the same history as JSON Lines and as EDN on one core, in turn. It prints micro-operations (records sent
 or read, without invocations) per second of processor time, and the ratio of the two. With `--spark` it also
-measures all of `checkers.external.read_files.read_histories`. It asserts nothing.
+measures all of `checkers.histories.read_files.read_histories`. It asserts nothing.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from benchmarks.histories import write_edn, write_jsonl
-from harness.history_files.blocks import blocks_of, read_block
+from checkers.histories.blocks import blocks_of, read_block
 
 ROUNDS = 3
 
@@ -60,7 +60,8 @@ def micro_operations(path: Path) -> int:
 
 def on_spark(paths: list[Path], count: int) -> None:
     """Read the history into tables and count their rows. Print the wall time. Spark is cold at the first of these."""
-    from checkers.external.read_files import HistoryFile, read_histories
+    from checkers.histories.files import HistoryFile
+    from checkers.histories.read_files import read_histories
     from checkers.spark.session import SparkSettings, session
 
     def read(path: Path) -> int:

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.histories import write_edn
-from harness.history_files.schema import FAIL, MICRO, NAMES, OK, OPS
+from harness.record.history_form import FAIL, MICRO, NAMES, OK, OPS
 from harness.record.parquet_writer import PARQUET_OPTIONS
 
 PROCESSES, KEYS, SENDS, PLANTED = 16, 64, 4, 10

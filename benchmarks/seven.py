@@ -73,11 +73,10 @@ def with_spark(folder: Path) -> dict[str, object]:
     """Return for each check the count from the tables from which checkers make their findings."""
     from pyspark.sql import functions as F
 
-    from checkers.external.graph.names import WR, WW
-    from checkers.external.read_files import HistoryFile
-    from checkers.external.read_folders import read_folders
-    from checkers.external.records import LOST, make_siblings
-    from checkers.external.tables import make_keyed, make_pieces
+    from checkers.external_tables import LOST, WR, WW
+    from checkers.histories.files import HistoryFile
+    from checkers.histories.read_folders import read_folders
+    from checkers.histories.tables import make_keyed, make_pieces, make_siblings
     from fencepost.checks.spark import open_spark
 
     with open_spark("local[*]", {}, large=True) as spark:
@@ -108,8 +107,7 @@ def with_spark(folder: Path) -> dict[str, object]:
 
 def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Count in a task the edges of each kind in its packs."""
-    from checkers.external.by_key.version_log import read_packs
-    from checkers.external.graph.edges import edges_of
+    from checkers.histories.packs import edges_of, read_packs
 
     for _, pack in read_packs(batches):
         counts = {kind: len(edges.src) for kind, edges in edges_of(pack).items()}

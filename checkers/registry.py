@@ -4,7 +4,7 @@ Importing this module does not import PySpark. The methods of a checker do.
 """
 
 from checkers.checker import BOTH, EXTERNAL_HISTORIES, STORED_RUNS, Cause, Checker
-from checkers.external.graph.names import BAD, GRAPHS
+from checkers.external_tables import BAD, GRAPHS
 from harness.model.vocabulary import Premise
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness.history_files.schema import KNOWN
+from harness.record.history_form import KNOWN
 from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict, checks_without_evidence
 from harness.results.wording import join_words, plural, printable
 from reports.conclusions import conclusion, describe_not_decided

@@ -18,13 +18,12 @@ Reference: Adya 1999, G1a; Jepsen's Kafka checker, `G1a`; Jepsen on Bufstream 0.
 
 from pyspark.sql import DataFrame
 
-from checkers.external.tables import FAIL, OK, ExternalTables
-from checkers.findings.build import finding, operation, reader, record
-from checkers.findings.rules import Suspect
-from checkers.findings.wording import AnomalyWording
-from checkers.spark.joins import broadcast
+from checkers.external_tables import ExternalTables
+from checkers.findings import AnomalyWording, Suspect, finding, operation, reader, record
+from checkers.spark.frames import broadcast
 from checkers.stored.tables import Tables
 from harness.model.vocabulary import Isolation
+from harness.record.history_form import FAIL, OK
 from harness.results.example import Example
 
 NAME = "aborted-read"

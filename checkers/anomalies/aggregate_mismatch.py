@@ -23,10 +23,8 @@ Reference: Wang et al. 2021, "Consistency and Completeness" (SIGMOD); KIP-129.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import NO_OPERATIONS, finding, record_position
-from checkers.findings.rules import Suspect
-from checkers.findings.wording import AnomalyWording
-from checkers.spark.joins import broadcast
+from checkers.findings import NO_OPERATIONS, AnomalyWording, Suspect, finding, record_position
+from checkers.spark.frames import broadcast
 from checkers.stored.tables import Tables
 from harness.results.example import CONTENT_LIMIT, Example
 from harness.results.wording import printable

@@ -21,9 +21,8 @@ Reference: KIP-98, "transactional.id"; KIP-447.
 
 from pyspark.sql import DataFrame
 
-from checkers.findings.build import finding, operation
-from checkers.findings.wording import AnomalyWording
-from checkers.spark.joins import broadcast
+from checkers.findings import AnomalyWording, finding, operation
+from checkers.spark.frames import broadcast
 from checkers.stored.tables import Tables
 from harness.results.example import Example
 

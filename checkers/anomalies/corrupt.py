@@ -19,9 +19,7 @@ Blind spot: records of which no hash was recorded.
 Reference: Kafka's CRC covers a batch in transit and at rest. It does not cover what a client put into the batch.
 """
 
-from checkers.findings.build import operation, record, record_position
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
+from checkers.findings import AnomalyWording, Rule, operation, record, record_position
 from harness.results.example import Example
 
 NAME = "corrupt"

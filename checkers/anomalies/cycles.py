@@ -42,10 +42,8 @@ Reference: Adya 1999, G0, G1c, G-single, G2; Kingsbury and Alvaro, Elle, VLDB 20
 
 from pyspark.sql import DataFrame
 
-from checkers.external.example_line import line
-from checkers.external.graph.names import BAD, GRAPHS, PROCESS, REALTIME, RW, WR, WW, CycleKind
-from checkers.external.tables import ExternalTables
-from checkers.findings.wording import AnomalyWording
+from checkers.external_tables import BAD, GRAPHS, PROCESS, REALTIME, RW, WR, WW, CycleKind, ExternalTables
+from checkers.findings import AnomalyWording, example_line
 from harness.results.example import Example
 from harness.results.wording import join_words, printable
 
@@ -70,7 +68,7 @@ def _meaning(graph: CycleKind) -> str:
 
 
 def _sentence(e: Example) -> str:
-    return printable(line(e), 5000)
+    return printable(example_line(e), 5000)
 
 
 WORDING = {

@@ -16,10 +16,8 @@ Blind spot: a poll that completed within the margin before the marker.
 Reference: Berenson et al. 1995, P1, "dirty read"; Adya 1999, G1a; KIP-98, "read_committed".
 """
 
-from checkers.findings.build import reader, record
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
-from checkers.stored.log_entries import READERS
+from checkers.findings import AnomalyWording, Rule, reader, record
+from checkers.stored.broker_log import READERS
 from checkers.stored.sources import CLOCK_MARGIN_MS
 from harness.model.vocabulary import Isolation
 from harness.results.example import Example

@@ -19,11 +19,9 @@ Reference: Jepsen's Kafka checker, `duplicate`.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.external.tables import ExternalTables
-from checkers.findings.build import MAX_SHOWN, finding, operation, operations, record
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
-from checkers.spark.joins import broadcast
+from checkers.external_tables import ExternalTables
+from checkers.findings import MAX_SHOWN, AnomalyWording, Rule, finding, operation, operations, record
+from checkers.spark.frames import broadcast
 from harness.model.vocabulary import Role
 from harness.results.example import Example
 from harness.results.wording import join_words, printable

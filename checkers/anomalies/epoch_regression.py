@@ -17,9 +17,7 @@ Blind spot: two markers without a record between them.
 Reference: KIP-98, "fencing zombies"; KIP-360; KIP-890.
 """
 
-from checkers.findings.build import state
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
+from checkers.findings import AnomalyWording, Rule, state
 from harness.results.example import Example
 from harness.results.wording import printable
 

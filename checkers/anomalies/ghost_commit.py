@@ -17,9 +17,7 @@ Blind spot: an `info` operation whose commit was invoked may end either way.
 Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024), "aborted read".
 """
 
-from checkers.findings.build import offsets, operation, records
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
+from checkers.findings import AnomalyWording, Rule, offsets, operation, records
 from checkers.stored.sources import CLOCK_MARGIN_MS
 from harness.results.example import Example
 from harness.results.wording import error_code, printable

@@ -19,8 +19,7 @@ Reference: "late offset commit", a TxnOffsetCommit that outlives its transaction
 
 from pyspark.sql import DataFrame
 
-from checkers.findings.build import finding, record_position
-from checkers.findings.wording import AnomalyWording
+from checkers.findings import AnomalyWording, finding, record_position
 from checkers.stored.tables import Tables
 from harness.results.example import Example, Record
 from harness.results.wording import printable

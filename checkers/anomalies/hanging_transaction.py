@@ -17,9 +17,7 @@ Blind spot: the finding does not say who left the transaction open.
 Reference: KAFKA-14402, KIP-890; KIP-664.
 """
 
-from checkers.findings.build import record_position
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
+from checkers.findings import AnomalyWording, Rule, record_position
 from harness.results.example import Example
 from harness.results.wording import printable
 

@@ -20,10 +20,8 @@ Reference: Jepsen's Kafka checker, `inconsistent-offsets`; Kingsbury, Redpanda 2
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.external.tables import ExternalTables
-from checkers.findings.build import MAX_SHOWN, finding, operations, record, record_position
-from checkers.findings.rules import Suspect
-from checkers.findings.wording import AnomalyWording
+from checkers.external_tables import ExternalTables
+from checkers.findings import MAX_SHOWN, AnomalyWording, Suspect, finding, operations, record, record_position
 from checkers.stored.tables import Tables
 from harness.results.example import Example
 from harness.results.wording import join_words, printable

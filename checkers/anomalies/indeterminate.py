@@ -12,10 +12,9 @@ indeterminate. They are counted, and the first ones are named. Their records are
 
 from pyspark.sql import DataFrame
 
-from checkers.external.tables import ExternalTables
-from checkers.findings.build import finding, operation
-from checkers.findings.rules import Rule
-from harness.history_files.schema import INFO, OPEN
+from checkers.external_tables import ExternalTables
+from checkers.findings import Rule, finding, operation
+from harness.record.history_form import INFO, OPEN
 
 NAME = "unsettled"
 

@@ -14,11 +14,8 @@ Reference: Jepsen's Kafka checker, `int-send-skip`.
 
 from pyspark.sql import DataFrame
 
-from checkers.external.example_line import line
-from checkers.external.jumps import SKIPS
-from checkers.external.tables import ExternalTables
-from checkers.findings.build import jump_findings
-from checkers.findings.wording import AnomalyWording
+from checkers.external_tables import SKIPS, ExternalTables
+from checkers.findings import AnomalyWording, example_line, jump_findings
 from harness.results.example import Example
 from harness.results.wording import printable
 
@@ -29,7 +26,7 @@ def int_send_skip_external(tables: ExternalTables) -> DataFrame:
 
 
 def _sentence(e: Example) -> str:
-    return printable(line(e), 5000)
+    return printable(example_line(e), 5000)
 
 
 WORDING = {

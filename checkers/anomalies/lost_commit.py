@@ -16,9 +16,7 @@ Blind spot: records that are gone and were never acknowledged with an offset.
 Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024), "lost writes".
 """
 
-from checkers.findings.build import offsets, operation, records
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording, join_shown
+from checkers.findings import AnomalyWording, Rule, join_shown, offsets, operation, records
 from checkers.stored.operations import CLAIMS_WITHOUT_COMMIT
 from harness.results.example import Example
 

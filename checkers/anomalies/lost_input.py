@@ -31,11 +31,18 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import MAX_SHOWN, finding, findings, record_position, wanted_keys
-from checkers.findings.form import UNDECIDED_INFIX, Findings
-from checkers.findings.rules import Suspect
-from checkers.findings.wording import AnomalyWording
-from checkers.spark.joins import broadcast
+from checkers.findings import (
+    MAX_SHOWN,
+    UNDECIDED_INFIX,
+    AnomalyWording,
+    Findings,
+    Suspect,
+    finding,
+    findings,
+    record_position,
+    wanted_keys,
+)
+from checkers.spark.frames import broadcast
 from checkers.stored.inputs import MISSING_OUTPUTS
 from checkers.stored.tables import Tables
 from harness.results.example import UNNAMED_OPERATION, Example, PassingCommit

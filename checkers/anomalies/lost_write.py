@@ -28,11 +28,8 @@ Reference: Jepsen's Kafka checker, `lost-write`; Jepsen on Redpanda 21.10.1 (202
 
 from pyspark.sql import DataFrame
 
-from checkers.external.records import LOST
-from checkers.external.tables import ExternalTables
-from checkers.findings.build import finding, operation, record
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
+from checkers.external_tables import LOST, ExternalTables
+from checkers.findings import AnomalyWording, Rule, finding, operation, record
 from harness.results.example import Example
 from harness.results.wording import printable
 

@@ -36,10 +36,13 @@ Reference: KIP-98, "consume-transform-produce"; KIP-447.
 
 from pyspark.sql import DataFrame
 
-from checkers.findings.build import (
+from checkers.findings import (
     LOG_TRANSACTION_OPS,
     MAX_SHOWN,
+    AnomalyWording,
+    Rule,
     finding,
+    join_shown,
     log_transaction,
     offsets,
     operation,
@@ -47,9 +50,7 @@ from checkers.findings.build import (
     record_position,
     records,
 )
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording, join_shown
-from checkers.spark.joins import broadcast
+from checkers.spark.frames import broadcast
 from checkers.stored.operations import CLAIMS_WITHOUT_COMMIT
 from checkers.stored.tables import Tables
 from harness.results.example import Example

@@ -30,9 +30,8 @@ chapter 11.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import MAX_SHOWN, finding, record_position
-from checkers.findings.wording import AnomalyWording
-from checkers.spark.joins import broadcast
+from checkers.findings import MAX_SHOWN, AnomalyWording, finding, record_position
+from checkers.spark.frames import broadcast
 from checkers.stored.tables import Tables
 from harness.results.example import Example
 from harness.results.wording import join_words, printable

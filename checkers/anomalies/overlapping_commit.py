@@ -15,9 +15,7 @@ outside any transaction.
 Reference: KIP-447, "zombie fencing by generation"; Wang et al. 2021, "Consistency and Completeness" (SIGMOD).
 """
 
-from checkers.findings.build import operation, record_position
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
+from checkers.findings import AnomalyWording, Rule, operation, record_position
 from harness.results.example import Example
 from harness.results.wording import join_words, printable
 

@@ -26,13 +26,12 @@ Reference: Jepsen's Kafka checker, which throws on such a record.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.external.tables import OK, ExternalTables
-from checkers.findings.build import finding, operation, record, record_position
-from checkers.findings.rules import Rule, Suspect
-from checkers.findings.wording import AnomalyWording
-from checkers.spark.joins import broadcast
-from checkers.stored.attempts import CUT_OFF, JOURNAL_OF, OPERATION_OF
+from checkers.external_tables import ExternalTables
+from checkers.findings import AnomalyWording, Rule, Suspect, finding, operation, record, record_position
+from checkers.spark.frames import broadcast
+from checkers.stored.operations import CUT_OFF, JOURNAL_OF, OPERATION_OF
 from checkers.stored.tables import Tables
+from harness.record.history_form import OK
 from harness.results.example import Example, describe_fate
 from harness.results.wording import printable
 

@@ -38,11 +38,16 @@ Reference: Jepsen's Kafka checker, `poll-skip`, `nonmonotonic-poll`, `int-poll-s
 
 from pyspark.sql import DataFrame
 
-from checkers.external.jumps import BACK, SKIPS
-from checkers.external.tables import ExternalTables
-from checkers.findings.build import NO_OPERATIONS, jump_findings, operation, reader, record_position
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
+from checkers.external_tables import BACK, SKIPS, ExternalTables
+from checkers.findings import (
+    NO_OPERATIONS,
+    AnomalyWording,
+    Rule,
+    jump_findings,
+    operation,
+    reader,
+    record_position,
+)
 from harness.results.example import Example
 from harness.results.wording import printable
 

@@ -14,10 +14,8 @@ Reference: Jepsen's Kafka checker, `precommitted-read`.
 
 from pyspark.sql import DataFrame
 
-from checkers.external.tables import ExternalTables
-from checkers.findings.build import finding, operation, record_position
-from checkers.findings.rules import Suspect
-from checkers.findings.wording import AnomalyWording
+from checkers.external_tables import ExternalTables
+from checkers.findings import AnomalyWording, Suspect, finding, operation, record_position
 from checkers.stored.tables import Tables
 from harness.model.vocabulary import Isolation
 from harness.results.example import Example

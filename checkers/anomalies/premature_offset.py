@@ -16,9 +16,7 @@ Blind spot: operations that do not say which inputs they took, and inputs above 
 Reference: KIP-98, "consume-transform-produce"; auto-commit before processing is the classic case.
 """
 
-from checkers.findings.build import operation
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
+from checkers.findings import AnomalyWording, Rule, operation
 from harness.results.example import Example
 from harness.results.wording import printable
 

@@ -15,10 +15,8 @@ Blind spot: a transaction that was open when the reader passed it and that ended
 Reference: KIP-98, "last stable offset"; KAFKA-14402.
 """
 
-from checkers.findings.build import reader, record, record_position
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
-from checkers.stored.log_entries import READERS
+from checkers.findings import AnomalyWording, Rule, reader, record, record_position
+from checkers.stored.broker_log import READERS
 from harness.model.vocabulary import Isolation
 from harness.results.example import Example
 

@@ -24,10 +24,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import finding, lookup, record_position
-from checkers.findings.form import Findings
-from checkers.findings.wording import AnomalyWording
-from checkers.spark.joins import broadcast
+from checkers.findings import AnomalyWording, Findings, finding, lookup, record_position
+from checkers.spark.frames import broadcast
 from checkers.stored.tables import Tables
 from harness.results.example import Example, Part
 from harness.results.wording import join_words, printable

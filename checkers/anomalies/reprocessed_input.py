@@ -19,9 +19,7 @@ Blind spot: outputs that do not say which inputs they come from.
 Reference: KIP-98; Wang et al. 2021, "Consistency and Completeness" (SIGMOD).
 """
 
-from checkers.findings.build import MAX_SHOWN, record_position
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
+from checkers.findings import MAX_SHOWN, AnomalyWording, Rule, record_position
 from harness.results.example import Example
 from harness.results.wording import join_words
 

@@ -23,11 +23,9 @@ Reference: Jepsen's Kafka checker, `nonmonotonic-send`, `int-nonmonotonic-send`.
 
 from pyspark.sql import DataFrame
 
-from checkers.external.jumps import BACK
-from checkers.external.tables import INFO, OK, ExternalTables
-from checkers.findings.build import jump_findings, operation
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
+from checkers.external_tables import BACK, ExternalTables
+from checkers.findings import AnomalyWording, Rule, jump_findings, operation
+from harness.record.history_form import INFO, OK
 from harness.results.example import Example
 
 

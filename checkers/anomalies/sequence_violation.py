@@ -16,9 +16,7 @@ Blind spot: numbers that are missing at the end of an epoch or at the end of the
 Reference: KIP-98, "idempotent producer guarantees".
 """
 
-from checkers.findings.build import record_position
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
+from checkers.findings import AnomalyWording, Rule, record_position
 from harness.results.example import Example
 from harness.results.wording import printable
 

@@ -18,9 +18,7 @@ Blind spot: a worker whose first record is above the offset, though it began to 
 Reference: KIP-447, "unstable offset commits"; KAFKA-9346.
 """
 
-from checkers.findings.build import operation, record_position
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
+from checkers.findings import AnomalyWording, Rule, operation, record_position
 from harness.results.example import Example
 from harness.results.wording import printable
 

@@ -32,7 +32,7 @@ Blind spot: a stage that keeps its positions elsewhere, and a time in which faul
 Reference: KIP-98; KAFKA-14402; Jepsen on Bufstream 0.1.0 (2024), "stuck consumers".
 """
 
-from checkers.findings.wording import AnomalyWording
+from checkers.findings import AnomalyWording
 from harness.results.example import Example
 from harness.results.wording import printable
 

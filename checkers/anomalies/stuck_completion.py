@@ -17,9 +17,7 @@ Blind spot: a transaction that was decided less than 30 s before the end.
 Reference: KIP-98, "transaction coordinator"; KIP-664.
 """
 
-from checkers.findings.build import state
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
+from checkers.findings import AnomalyWording, Rule, state
 from harness.results.example import Example
 from harness.results.wording import join_words, printable
 

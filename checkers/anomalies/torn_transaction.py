@@ -33,19 +33,19 @@ Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024).
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.external.records import LOST
-from checkers.external.tables import ExternalTables
-from checkers.findings.build import (
+from checkers.external_tables import LOST, ExternalTables
+from checkers.findings import (
     LOG_TRANSACTION_OPS,
     MAX_SHOWN,
+    AnomalyWording,
+    Rule,
     finding,
+    join_shown,
     log_transaction,
     operation,
     record,
     record_position,
 )
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording, join_shown
 from checkers.stored.log_transactions import transactions_of_operations
 from checkers.stored.tables import Tables
 from harness.results.example import Example, describe_fate

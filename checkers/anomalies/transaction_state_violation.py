@@ -29,9 +29,7 @@ Reference: Kafka 4.3, `TransactionState`: the valid previous states; KIP-890 for
 client causes it if it does not know that no transaction was begun.
 """
 
-from checkers.findings.build import state
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
+from checkers.findings import AnomalyWording, Rule, state
 from harness.results.example import Example
 from harness.results.wording import printable
 

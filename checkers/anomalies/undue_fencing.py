@@ -20,10 +20,8 @@ Reference: KAFKA-17754, a late AddPartitionsToTxn or AddOffsetsToTxn that opens 
 
 from pyspark.sql import DataFrame
 
-from checkers.findings.build import finding, operation
-from checkers.findings.rules import Suspect
-from checkers.findings.wording import AnomalyWording
-from checkers.spark.joins import broadcast
+from checkers.findings import AnomalyWording, Suspect, finding, operation
+from checkers.spark.frames import broadcast
 from checkers.stored.tables import Tables
 from harness.model.vocabulary import Outcome
 from harness.results.example import Example

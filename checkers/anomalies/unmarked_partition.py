@@ -28,10 +28,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import finding, wanted_keys
-from checkers.findings.form import Findings
-from checkers.findings.wording import AnomalyWording
-from checkers.spark.joins import broadcast
+from checkers.findings import AnomalyWording, Findings, finding, wanted_keys
+from checkers.spark.frames import broadcast
 from checkers.stored.tables import Tables
 from harness.results.example import Example, Part, Record
 from harness.results.wording import printable

@@ -22,11 +22,9 @@ Reference: Jepsen's Kafka checker, `unseen`.
 
 from pyspark.sql import DataFrame
 
-from checkers.external.tables import ExternalTables
-from checkers.findings.build import finding, operation, record
-from checkers.findings.rules import Suspect
-from checkers.findings.wording import AnomalyWording
-from checkers.spark.joins import broadcast
+from checkers.external_tables import ExternalTables
+from checkers.findings import AnomalyWording, Suspect, finding, operation, record
+from checkers.spark.frames import broadcast
 from checkers.stored.tables import Tables
 from harness.results.example import Example
 

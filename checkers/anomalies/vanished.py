@@ -15,10 +15,8 @@ Blind spot: records that only the final reader received.
 Reference: Kingsbury, Redpanda 21.10.1 (2022), "lost writes"; unclean leader election.
 """
 
-from checkers.findings.build import reader, record
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
-from checkers.stored.log_entries import READERS
+from checkers.findings import AnomalyWording, Rule, reader, record
+from checkers.stored.broker_log import READERS
 from harness.model.vocabulary import Isolation
 from harness.results.example import Example
 

@@ -33,10 +33,8 @@ Reference: KIP-98, "fencing zombies"; KIP-360; KIP-890, "bump epoch on each tran
 
 from pyspark.sql import DataFrame
 
-from checkers.findings.build import finding, operation, record_position
-from checkers.findings.rules import Rule
-from checkers.findings.wording import AnomalyWording
-from checkers.spark.joins import prefer_hash_join
+from checkers.findings import AnomalyWording, Rule, finding, operation, record_position
+from checkers.spark.frames import prefer_hash_join
 from checkers.stored.tables import Tables
 from harness.results.example import Example
 from harness.results.wording import printable

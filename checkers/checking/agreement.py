@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.checking.run_facts import EvidenceCounts, Fact, MissingEvidence
-from checkers.spark.checkpoint import local_rows
-from checkers.stored.producers import COMPLETE, PREPARED
+from checkers.spark.frames import local_rows
+from checkers.stored.broker_log import COMPLETE, PREPARED
 from checkers.stored.sources import Sources, read_columns
 from checkers.stored.tally import Row
 from harness.model.vocabulary import SENTINEL_VALUE, Outcome, Role

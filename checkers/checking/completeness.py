@@ -8,14 +8,14 @@ findings that rest on an absence from this table do not count.
 from collections import Counter
 from collections.abc import Collection, Mapping
 
+from checkers.checker import NEEDS, ONLY_LAST_RECORDS, TRANSACTION_NEEDS, refused_log
 from checkers.checking.agreement import BY_JOURNAL, add_contradictions
 from checkers.checking.custom_pipelines import check_custom_pipeline
 from checkers.checking.logs import check_internal_logs, check_log_ends, check_replicas, check_transaction_log
 from checkers.checking.run_facts import EvidenceCounts, MissingEvidence
-from checkers.needs import NEEDS, ONLY_LAST_RECORDS, TRANSACTION_NEEDS, refused_log
 from checkers.registry import COMPLETE_PARTITIONS, INPUT_READS
+from checkers.stored.broker_log import TRANSACTIONS_TOPIC
 from checkers.stored.inputs import OFFSETS_TOPIC
-from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun
 from checkers.stored.tally import Row
 from harness.model.promises import FETCH, INTERNAL_TOPICS, SEGMENTS, Promises

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from checkers.checking.run_facts import EvidenceCounts, MissingEvidence
-from checkers.stored.producers import TRANSACTIONS_TOPIC
+from checkers.stored.broker_log import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.wording import join_words, plural

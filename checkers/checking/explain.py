@@ -22,8 +22,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from checkers.checking.run_facts import Fact
-from checkers.findings.build import lookup
-from checkers.findings.form import Findings
+from checkers.findings import Findings, lookup
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
 from harness.results.example import Input, Operation, Part, PassingCommit, Record
@@ -35,7 +34,7 @@ OPERATION_COLUMNS = (
 RECORD_COLUMNS = ("value", "producer_id", "epoch", "fate", "marker_offset", "about")
 """The columns of a log entry that an example shows; `about` is its correlation key."""
 NO_VALUE = "@"
-"""Prefix of the name of a record without a value: see `checkers.stored.attempts`."""
+"""Prefix of the name of a record without a value: see `checkers.stored.operations`."""
 GONE = "gone_record"
 """The label of records that the log lacks. Its entries at their offsets belong to other records."""
 Key = tuple[int, ...]

@@ -15,9 +15,8 @@ from pyspark.sql import functions as F
 
 from checkers.checking.agreement import conditions_of, recorded_contradictions
 from checkers.checking.run_facts import Fact
-from checkers.spark.checkpoint import local_rows
-from checkers.spark.joins import broadcast
-from checkers.stored.attempts import CUT_OFF, JOURNAL_OF, OPERATION_OF
+from checkers.spark.frames import broadcast, local_rows
+from checkers.stored.broker_log import COMPLETE
 from checkers.stored.inputs import MISSING_OUTPUTS, OFFSETS_TOPIC
 from checkers.stored.log_transactions import (
     FROM_THE_START,
@@ -26,7 +25,7 @@ from checkers.stored.log_transactions import (
     count_merged_transactions,
     count_shared_producers,
 )
-from checkers.stored.producers import COMPLETE
+from checkers.stored.operations import CUT_OFF, JOURNAL_OF, OPERATION_OF
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
 from checkers.stored.tally import Row, TableQuery, Tally

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from checkers.checking.run_facts import EvidenceCounts, MissingEvidence
+from checkers.stored.broker_log import TRANSACTIONS_TOPIC
 from checkers.stored.inputs import OFFSETS_TOPIC
-from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun
 from checkers.stored.tally import Row
 from harness.model.promises import Promises

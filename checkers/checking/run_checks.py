@@ -1,7 +1,13 @@
-"""Run the checkers: count all findings of all runs, and keep the first of each anomaly.
+"""Run the checkers: select the queries that can find anything, count all findings of all runs, and keep the first ones.
 
 Examples are in this order: one finding of each operation comes before a second one of any. Among them, they are ordered
 by `position`, then by the text of the detail. `checkers.checking.explain` lists what an example has.
+
+**The selection.** A run without anomalies has no row that matches a rule, and few that match a suspect. So one query
+counts, for each shared table, the rows that match any of its rules and those that match a suspect of each checker. Only
+tables and checkers with such rows are queried for findings. This saves nine queries of a run without anomalies. On a
+warm Spark that is 0.5 to 1 s of a verdict of 5 s. Of a cold `fencepost check` it is 3 s of 18 s. This was measured in
+turns with and without the selection, on two cores, with a run of 30 s.
 """
 
 import json
@@ -9,7 +15,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any, TypeVar
 
@@ -19,22 +25,29 @@ from pyspark.sql import functions as F
 
 from checkers.checker import Checker
 from checkers.checking.explain import explain
-from checkers.checking.facts import gather_facts
-from checkers.checking.prefilter import Selection, count_and_select
+from checkers.checking.facts import FACT_TABLES, facts_query, gather_facts
 from checkers.checking.run_facts import Fact
 from checkers.contrasts.subjects import RunSubjects, select_subjects
-from checkers.external.tables import ExternalTables
-from checkers.findings.form import FINDING, Findings
-from checkers.findings.rules import Rule, apply_rules
-from checkers.spark.checkpoint import checkpoint
+from checkers.external_tables import ExternalTables
+from checkers.findings import FINDING, Findings, Rule, apply_rules
 from checkers.spark.driver import last_cause
 from checkers.spark.errors import SPARK_ERRORS, has_ended
+from checkers.spark.frames import checkpoint
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
+from checkers.stored.tally import TableQuery, Tally, tally
 from harness.results.example import Example
 from harness.results.reasons import Reason, ReasonCode
 
 log = logging.getLogger(__name__)
+
+RULES = "a rule matches"
+"""The name of the condition that counts the rows of a table for which any rule holds."""
+SUSPECT_OF = "suspect of "
+"""Prefix of the names of the conditions that count the suspects of a checker."""
+PER_QUERY = 5
+"""Tables counted in one query. Spark takes more than twice as long to plan a union of twice as many."""
+
 
 AT_ONCE = 3
 """The number of queries that run at the same time. There is one for the rules of each table, and one for each checker
@@ -60,6 +73,14 @@ class CheckOutput:
     caused: set[tuple[int, str, str]]
     """Run, effect and cause: every finding of the effect shares an operation with one of the cause."""
     subjects: Mapping[int, RunSubjects]  # by run: what findings are about, if there are more than a few
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The tables with a row that matches a rule, and the modules of the checkers with a suspect."""
+
+    tables: frozenset[str]
+    modules: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -140,7 +161,7 @@ def collect(
     """Run the checkers on the shared tables, and keep the first `examples` findings of each anomaly.
 
     Args:
-        selection: the queries that can find anything, see `checkers.checking.prefilter`. None: all of them.
+        selection: the queries that can find anything, see `count_and_select`. None: all of them.
     """
     crashed: dict[str, Reason] = {}
 
@@ -279,3 +300,64 @@ def _find_causes(findings: DataFrame) -> set[tuple[int, str, str]]:
     )
     table = rows.select("run", "anomaly", "cause").toArrow()
     return set(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def count_and_select(t: Tables, checkers: Sequence[Checker]) -> tuple[Tally, Selection | None]:
+    """Count the facts, and select the queries that can find anything.
+
+    Returns:
+        The counts and the selection. The selection is None if a condition of a checker crashed: then every checker is
+            queried, so that the crash is reported for that checker.
+    """
+    by_table = _conditions(t, checkers)
+    try:
+        counts = _tallied(t, by_table)
+    except SPARK_ERRORS as error:
+        if has_ended():
+            raise
+        log.warning("a condition crashed: every checker is queried", exc_info=error)
+        return _tallied(t, {}), None
+    modules = {
+        name.removeprefix(SUSPECT_OF)
+        for table, conditions in by_table.items()
+        for name in conditions
+        if name != RULES and counts.any_row_matches(table, name)
+    }
+    tables = {table for table in by_table if counts.any_row_matches(table, RULES)}
+    return counts, Selection(frozenset(tables), frozenset(modules))
+
+
+def _tallied(tables: Tables, conditions: Mapping[str, Mapping[str, str]]) -> Tally:
+    """Count the facts and the rows for which each of the wanted conditions holds."""
+    parts = [
+        _counted(tables, table, conditions.get(table, {})) for table in sorted({*FACT_TABLES, *conditions})
+    ]
+    counts = tally(parts[:PER_QUERY])
+    for first in range(PER_QUERY, len(parts), PER_QUERY):
+        counts |= tally(parts[first : first + PER_QUERY])
+    return counts
+
+
+def _counted(tables: Tables, table: str, conditions: Mapping[str, str]) -> TableQuery:
+    facts = facts_query(tables, table)
+    if facts is None:
+        return TableQuery(table, getattr(tables, table), conditions)
+    return replace(facts, conditions={**facts.conditions, **conditions})
+
+
+def _conditions(tables: Tables, checkers: Sequence[Checker]) -> dict[str, dict[str, str]]:
+    """By table and name, the conditions that select queries."""
+    matches: dict[str, list[str]] = defaultdict(list)
+    suspects: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for checker in checkers:
+        for rule in checker.rules(tables):
+            matches[rule.table].append(rule.condition)
+        for suspect in checker.suspects(tables):
+            suspects[suspect.table][checker.module].append(f"({suspect.where})")
+    return {
+        table: {
+            **({RULES: " or ".join(matches[table])} if table in matches else {}),
+            **{SUSPECT_OF + module: " or ".join(parts) for module, parts in suspects[table].items()},
+        }
+        for table in {*matches, *suspects}
+    }

@@ -1,12 +1,14 @@
-"""Check stored runs: all of them in one Spark job."""
+"""Check stored runs: all of them in one Spark job. If the job fails, split the batch to isolate the bad run."""
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from msgspec import structs
 from pyspark.sql import SparkSession
 
-from checkers.checker import EXTERNAL_HISTORIES, Checker
-from checkers.checking.bisect import BatchResults, check_in_parts
+from checkers.checker import EXTERNAL_HISTORIES, PREMISES, Checker
 from checkers.checking.completeness import find_missing_evidence, missing_needs
 from checkers.checking.custom_pipelines import parts_not_checked
 from checkers.checking.facts import ENDS
@@ -17,17 +19,15 @@ from checkers.contrasts.conclude import conclude
 from checkers.contrasts.dimensions import RunFacts
 from checkers.contrasts.subjects import RunSubjects
 from checkers.contrasts.undecided import undecided_rows, without_evidence
-from checkers.findings.form import PERMITTED_SUFFIX, Findings
-from checkers.needs import PREMISES
+from checkers.findings import PERMITTED_SUFFIX, Findings
 from checkers.registry import CHECKERS, INDETERMINATE, STORE_CHECKERS, checker_of
-from checkers.spark.checkpoint import freeing_checkpoints
 from checkers.spark.errors import translate_spark_errors
-from checkers.spark.settings_by_rows import settings_for_rows
-from checkers.stored.correlation import join_by_correlation_key
-from checkers.stored.hide_journals import hide_journals
+from checkers.spark.frames import freeing_checkpoints
+from checkers.spark.settings import settings_for_rows
+from checkers.stored.prepared_sources import hide_journals, join_by_correlation_key
 from checkers.stored.sources import INLINE_ROWS, StoredRun, count_rows, read_sources
 from checkers.stored.tables import make_tables
-from harness.common.errors import FencepostError
+from harness.common.errors import EnvironmentFailure, FencepostError
 from harness.model.vocabulary import Premise
 from harness.results.conclusions import NotDecided
 from harness.results.example import Example
@@ -37,6 +37,8 @@ from harness.results.wording import join_words
 
 __all__ = ["StoredRun", "check_each_run", "check_runs"]
 
+log = logging.getLogger(__name__)
+
 BY_TIME = "dirty-read by time"
 """The name in `not_checked` of the clause of dirty-read that compares two clocks."""
 BY_KEY, AT_GROWTH = "order-violation of outputs without a key", "order-violation where a topic grew"
@@ -44,6 +46,27 @@ OF_INTERMEDIATE = "order-violation of intermediate records"
 """The names in `not_checked` of outputs whose order was not checked, or only in part."""
 BY_COMMITS = "lost-commit by offsets"
 """The name in `not_checked` of the clause of lost-commit that needs each offset commit."""
+
+
+class NumberedRun(Protocol):
+    """A run or a history to check."""
+
+    @property
+    def run(self) -> int:
+        """The number of the run in the tables."""
+        ...
+
+
+RunT = TypeVar("RunT", bound=NumberedRun)
+ResultOrError = CheckResult | FencepostError
+
+
+@dataclass(frozen=True)
+class BatchResults:
+    """The results of one job."""
+
+    by_run: Mapping[int, ResultOrError]
+    crashed: bool  # a check crashed, and it is not known which run caused it
 
 
 def check_runs(
@@ -357,3 +380,35 @@ def with_cause(
         if not because.by_operation or (run, name, because.cause) in caused:
             return structs.replace(finding, because=because.cause)
     return finding
+
+
+def check_in_parts(
+    runs: Sequence[RunT], check: Callable[[Sequence[RunT]], BatchResults]
+) -> dict[int, ResultOrError]:
+    """Check the runs in one job. If the job fails or a check crashes, check each half in a separate job.
+
+    One bad run among hundreds costs a few jobs more, and only it gets an error.
+
+    Args:
+        check: checks runs in one job
+
+    Returns:
+        By run number, the result or the error of that run.
+
+    Raises:
+        EnvironmentFailure: Spark is gone.
+    """
+    try:
+        results = check(runs)
+    except EnvironmentFailure:
+        raise  # Spark is gone, so a smaller job would fail too
+    except FencepostError as error:
+        if len(runs) == 1:
+            return {runs[0].run: error}
+        log.warning("%s; checking the runs in smaller batches", error)
+    else:
+        if not results.crashed or len(runs) == 1:
+            return dict(results.by_run)
+        log.warning("a check crashed on one of %d runs; checking them in smaller batches", len(runs))
+    half = len(runs) // 2
+    return {**check_in_parts(runs[:half], check), **check_in_parts(runs[half:], check)}

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from checkers.checking.stored_runs import check_runs
 from checkers.spark.session import SparkSettings, session
-from checkers.spark.settings_by_rows import ROWS_INTERPRETED
+from checkers.spark.settings import ROWS_INTERPRETED
 from checkers.stored.sources import StoredRun
 
 RUN = StoredRun(

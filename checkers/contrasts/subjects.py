@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.form import PERMITTED_SUFFIX
-from checkers.spark.joins import broadcast
+from checkers.findings import PERMITTED_SUFFIX
+from checkers.spark.frames import broadcast
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
 

@@ -9,7 +9,7 @@ from checkers.contrasts.conclude import affected_by, over_time, partitions_of
 from checkers.contrasts.contrast import best_contrasts
 from checkers.contrasts.dimensions import RunFacts, SubjectComparison, dimensions
 from checkers.contrasts.subjects import RunSubjects
-from checkers.findings.form import UNDECIDED_INFIX, Findings
+from checkers.findings import UNDECIDED_INFIX, Findings
 from harness.results.conclusions import NotDecided
 from harness.results.example import Example
 from harness.results.reasons import Reason

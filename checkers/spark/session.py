@@ -1,4 +1,4 @@
-"""Start Spark quickly, and leave nothing behind.
+"""Start Spark quickly, or reach the user's cluster, and leave nothing behind.
 
 On a local master the driver's JVM is started directly, without spark-submit. That works on a bare JRE, uses an archive
 of loaded classes (`archive_command`), and lets the JVM start in the background during the last seconds of a run. The
@@ -6,25 +6,33 @@ JVM ends when its standard input closes, so it cannot outlive this process, howe
 
 Any other master is reached by spark-submit, as PySpark does it, so that the settings of an installed Spark apply. A
 local master with settings that only spark-submit understands is reached in the same way.
+
+The workers of a cluster need the same Python with the dependencies of Spark and Fencepost. Fencepost's own code is sent
+to them, and they are tested before the first check. Spark itself waits without a limit for a free worker; here the wait
+has a limit.
 """
 
 import logging
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
-from collections.abc import Callable, Iterator
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
+from types import FrameType
 from typing import TYPE_CHECKING
 
-from checkers.spark.conf import spark_conf
 from checkers.spark.driver import (
     ARCHIVE_TIMEOUT_S,
     STOP_TIMEOUT_S,
@@ -37,11 +45,13 @@ from checkers.spark.driver import (
     start_jvm,
     wait_for_gateway,
 )
-from checkers.spark.remote import prepare_workers, reach_master, require_full_jdk
-from harness.common.errors import EnvironmentFailure, FencepostError, StartFailed
+from checkers.spark.settings import spark_conf
+from harness.common.errors import EnvironmentFailure, FencepostError, StartFailed, WaitTimeout
+from harness.common.waiting import wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 __all__ = ["SparkSettings", "StartingSpark", "session", "start_spark"]
 
@@ -49,6 +59,13 @@ log = logging.getLogger(__name__)
 # py4j logs a traceback for each call into a JVM that has ended, to the root logger too.
 logging.getLogger("py4j").setLevel(logging.CRITICAL)
 logging.getLogger().addFilter(lambda record: not record.pathname.endswith("py4j/java_gateway.py"))
+
+REACH_TIMEOUT_S = 10.0
+EXECUTOR_TIMEOUT_S = 60.0
+SENT_PACKAGES = ("checkers", "harness")
+"""The packages that a task imports."""
+STANDALONE = "spark://"
+VECTOR = "jdk.incubator.vector"
 
 
 class StartingSpark:
@@ -282,11 +299,6 @@ def _forget_gateway(level: int = logging.WARNING) -> None:
         end_jvm(submitted, STOP_TIMEOUT_S)
 
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-__all__ = ["remember_classes"]
-
 MEMBERS = {
     "org.apache.spark.sql.functions": ("expr", "col", "lit", "broadcast"),
     "functions": ("expr", "col", "lit", "broadcast"),
@@ -309,3 +321,151 @@ def remember_classes(spark: "SparkSession") -> None:
         setattr(view, name, cls)
         for member in members:
             setattr(cls, member, getattr(cls, member))
+
+
+@contextmanager
+def interruptible(pending: "StartingSpark") -> Iterator[None]:
+    """Context manager: inside, a Ctrl-C ends Spark too. A thread that waits for an answer of Spark gets an error, and
+    then the interrupt.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        try:
+            before(number, frame)
+        except KeyboardInterrupt:
+            logging.getLogger().addFilter(_is_not_lost_answer)  # py4j logs each answer that did not come
+            pending.kill()
+            raise
+
+    signal.signal(signal.SIGINT, on_signal)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if pending.killed:
+            pending.close()
+        logging.getLogger().removeFilter(_is_not_lost_answer)
+
+
+def _is_not_lost_answer(record: logging.LogRecord) -> bool:
+    return "while sending command" not in record.getMessage()
+
+
+def reach_master(master: str) -> str | None:
+    """Return the address of this machine that a standalone master sees; None for other kinds of masters.
+
+    Raises:
+        EnvironmentFailure: no master listens. Spark itself would try for a minute.
+    """
+    if not master.startswith(STANDALONE):
+        return None
+    refused: OSError | None = None
+    for address in master.removeprefix(STANDALONE).split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            if not 0 < int(port) < 1 << 16:
+                raise OSError("no such port")  # the system would use the lower 16 bits of the number
+            with socket.create_connection((host.strip("[]"), int(port)), REACH_TIMEOUT_S) as connection:
+                return str(connection.getsockname()[0])
+        except OSError as error:
+            refused = error
+    why = refused.strerror or str(refused) if refused else "no address"
+    raise EnvironmentFailure(
+        f"no Spark master answers at {master} ({why}): use the URL that its web page shows, or leave out --master"
+    )
+
+
+def require_full_jdk(java: Path) -> None:
+    """Raise `EnvironmentFailure` if spark-submit cannot start this Java, because it is a small runtime."""
+    modules = subprocess.run(
+        [java, "--list-modules"],
+        capture_output=True,
+        text=True,
+        check=False,
+        encoding="utf-8",
+        errors="replace",
+    )
+    if VECTOR not in modules.stdout:
+        raise EnvironmentFailure(
+            f"Spark's scripts need a full JDK with {VECTOR}, and {java} is none: install a JDK 17 or newer, and "
+            "put it on the path or in JAVA_HOME"
+        )
+
+
+def prepare_workers(
+    spark: "SparkSession", conf: Mapping[str, str], folder: Path, needed: Sequence[str]
+) -> None:
+    """Wait for a worker, send it our code, and have it import what tasks need.
+
+    Raises:
+        EnvironmentFailure: there is no worker, or workers cannot run tasks.
+    """
+    context = spark.sparkContext
+    running = context._jsc.sc()
+
+    def executors() -> int:
+        return int(running.getExecutorMemoryStatus().size()) - 1  # the driver is one of them
+
+    try:
+        wait_for(executors, "an executor", EXECUTOR_TIMEOUT_S)
+    except WaitTimeout as error:
+        memory = conf.get("spark.executor.memory", "1g")
+        raise StartFailed(
+            f"no worker of {context.master} gave an executor of {memory} within {EXECUTOR_TIMEOUT_S:g} s: there is "
+            "no worker, all cores are in use, or workers have less memory (set --spark-conf "
+            "spark.executor.memory=...)"
+        ) from error
+    context.addPyFile(str(pack_code(folder)))
+    _try_python(spark, needed)
+
+
+def pack_code(folder: Path) -> Path:
+    """Write the packages that tasks import to a zip archive from which Python can import."""
+    root = Path(__file__).parents[2]
+    path = folder / "fencepost-rooms.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for package in SENT_PACKAGES:
+            for file in sorted((root / package).rglob("*.py")):
+                archive.write(file, file.relative_to(root))
+    return path
+
+
+def _try_python(spark: "SparkSession", needed: Sequence[str]) -> None:
+    """Have every core import what a task needs."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    context = spark.sparkContext
+    tasks = context.defaultParallelism
+    try:
+        lacking = (
+            context.parallelize(range(tasks), tasks)
+            .mapPartitions(partial(missing_modules, tuple(needed)))
+            .collect()
+        )
+    except (Py4JJavaError, PySparkException) as error:
+        raise _cannot_run_tasks(context.master, last_cause(str(error))) from error
+    if lacking:
+        raise _cannot_run_tasks(context.master, lacking[0])
+
+
+def missing_modules(needed: Sequence[str], _: Iterable[int]) -> Iterator[str]:
+    """In a task: yield the errors of modules that cannot be imported there."""
+    for name in needed:
+        try:
+            import_module(name)
+        except ImportError as error:
+            yield f"{error} on {socket.gethostname()}"
+
+
+def _cannot_run_tasks(master: str | None, why: str) -> EnvironmentFailure:
+    python = os.environ.get("PYSPARK_PYTHON")
+    return EnvironmentFailure(
+        f"the workers of {master} cannot run Fencepost's tasks ({why}): they need the Python {python} with the "
+        "packages of requirements.lock; or set another path, which must be the same here and there, with "
+        "--spark-conf spark.pyspark.python=PATH"
+    )

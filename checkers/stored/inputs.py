@@ -5,7 +5,7 @@ groups read.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.joins import broadcast, group
+from checkers.spark.frames import broadcast, group
 from checkers.stored.sources import Sources, any_without_journals
 
 OFFSETS_TOPIC = "__consumer_offsets"

@@ -13,8 +13,8 @@ all.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.joins import broadcast
-from checkers.stored.producers import COMPLETE, PREPARED, TRANSACTIONS_TOPIC
+from checkers.spark.frames import broadcast
+from checkers.stored.broker_log import COMPLETE, PREPARED, TRANSACTIONS_TOPIC
 from checkers.stored.sources import Sources, any_without_journals
 
 TRANSACTION_KEY = ("run", "log_tp", "log_offset")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from checkers.stored.producers import TRANSACTIONS_TOPIC
-from checkers.stored.tally import EMPTY, Row, Tally
+from checkers.stored.broker_log import TRANSACTIONS_TOPIC
+from checkers.stored.tally import EMPTY, OutputDue, Row, Tally
 from harness.model.vocabulary import Fate, Guarantee, Isolation, OffsetTracking, Role
 
 RunPartition = tuple[int, int]
@@ -256,10 +256,6 @@ def _input_topics(stages: Iterable[Row]) -> Mapping[tuple[int, str], Row]:
         }
         for topic, of_topic in readers.items()
     }
-
-
-OutputDue = tuple[int, str, int, str, str, str | None]
-"""Run, stage, partition of the input, topic, output name, and intermediate topic of an expected output."""
 
 
 def mixed_topics(stages: Iterable[Row]) -> set[tuple[int, str]]:

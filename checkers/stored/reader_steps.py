@@ -15,7 +15,7 @@ the first poll after a rebalance is not compared either. A partition whose input
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.joins import broadcast, prefer_hash_join
+from checkers.spark.frames import broadcast, prefer_hash_join
 from checkers.stored.sources import Sources
 from harness.model.vocabulary import Role
 

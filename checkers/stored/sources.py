@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from checkers.spark.checkpoint import local_columns, local_rows, local_table
-from checkers.spark.settings_by_rows import coalesce_if_single
+from checkers.spark.frames import local_columns, local_rows, local_table
+from checkers.spark.settings import coalesce_if_single
 from harness.common.errors import UnreadableInput
 from harness.model.promises import Promises
 from harness.model.vocabulary import Premise

@@ -34,13 +34,17 @@ from typing import Any, ClassVar
 
 from pyspark.sql import DataFrame
 
-from checkers.spark.checkpoint import checkpoint, checkpoint_or_collect, collect_small
-from checkers.stored.attempts import make_attempts
+from checkers.spark.frames import checkpoint, checkpoint_or_collect, collect_small
+from checkers.stored.broker_log import (
+    make_batches,
+    make_deliveries,
+    make_log_entries,
+    make_states,
+    make_suspected,
+)
 from checkers.stored.inputs import make_claimed_ranges, make_groups, make_inputs
-from checkers.stored.log_entries import make_deliveries, make_log_entries, make_suspected
 from checkers.stored.log_transactions import make_log_transactions, make_markers, select_markers
-from checkers.stored.operations import make_operations
-from checkers.stored.producers import make_batches, make_states
+from checkers.stored.operations import make_attempts, make_operations
 from checkers.stored.reader_steps import make_reader_steps, make_step_events
 from checkers.stored.small_tables import SmallTables, make_small_tables
 from checkers.stored.sources import Sources

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import structs
 
+from checkers.histories.files import Url
 from fencepost.checks.check_stored_runs import check_stored_runs, open_evidence
 from fencepost.checks.evidence import LARGE_BYTES, Evidence, size_bytes
 from fencepost.checks.histories import check_history_files
@@ -25,7 +26,6 @@ from harness.common.errors import (
     value_or_error,
 )
 from harness.common.progress import Progress
-from harness.history_files.url import Url
 from harness.record.run_tables import require_ended
 from harness.results.verdict import Validity, Verdict
 
@@ -102,7 +102,7 @@ def _text_bytes(path: Path | Url) -> int:
     """Estimated size of a history as uncompressed text. A history at a URL is assumed to be large."""
     if isinstance(path, Url):
         return LARGE_TEXT_BYTES + 1
-    from harness.history_files.blocks import is_gzipped
+    from checkers.histories.files import is_gzipped
 
     if path.is_dir():
         return (

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from fencepost.checks.bounds import require_bounded_ranges
 from fencepost.checks.evidence import KILLED, Evidence, find_differences, require_evidence, require_table
-from fencepost.checks.histories import check_each_file as check_files
 from fencepost.checks.implausible import find_implausible
 from fencepost.checks.verdict_rules import decide, heals_known
 from harness.common.errors import AnalysisFailed, FencepostError, UnreadableInput, value_or_error
@@ -181,7 +180,7 @@ def _with_histories(
     phase: Callable[[str], None],
 ) -> Mapping[int, CheckResult | FencepostError]:
     """Add the findings from the clients' histories, for each run that promised a history. This takes one more job."""
-    from checkers.checking.merge_history import merge_history
+    from checkers.histories.check import check_files, merge_history
 
     with_history = [run for run in runs if run.plan.promises.history]
     if not with_history:
@@ -230,7 +229,7 @@ def add_fates(tables: RunTables, findings_of_history: Iterable[AnomalyFindings])
 
 def _history_result(result: CheckResult | FencepostError | None) -> CheckResult | Reason:
     """The result of a history, or the reason why it could not be checked."""
-    from checkers.checking.merge_history import history_damaged
+    from checkers.histories.check import history_damaged
 
     if result is None:
         return history_damaged("it is missing")
@@ -242,7 +241,7 @@ def _changed_history(evidence: Evidence) -> Reason | None:
 
     For a run that was killed, the history was made from its journals just now.
     """
-    from checkers.checking.merge_history import history_damaged
+    from checkers.histories.check import history_damaged
 
     path = evidence.folder / HISTORY_FILE
     if (

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from checkers.histories.files import Url, is_url
 from harness.common.errors import UnreadableInput, UsageError, value_or_error
 from harness.common.secrets import redact_text
-from harness.history_files.url import Url, is_url
 from harness.record.run_tables import PLAN
 from harness.results.suite import SUITE_FILE
 
@@ -76,7 +76,7 @@ def _expand(path: str) -> list[NamedHistory]:
 
 def _tables(path: str) -> NamedHistory:
     """A folder of tables, or an error if a table is missing."""
-    from harness.history_files.schema import TABLES
+    from harness.record.history_form import TABLES
 
     missing = [f"{name}.parquet" for name in TABLES if not (Path(path) / f"{name}.parquet").exists()]
     if missing:
@@ -89,7 +89,7 @@ def _tables(path: str) -> NamedHistory:
 
 def _file(path: str) -> NamedHistory:
     """A history file, or an error if its name or first bytes show that it is not a history. This needs no Spark."""
-    from harness.history_files.first_look import require_readable
+    from checkers.histories.blocks import require_readable
 
     def readable() -> Path:
         require_readable(Path(path))

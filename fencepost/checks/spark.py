@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checkers.spark.driver import ARCHIVE_TIMEOUT_S, archive_command, class_path
-from checkers.spark.interrupts import interruptible
-from checkers.spark.session import SparkSettings, StartingSpark, start_spark
+from checkers.spark.session import SparkSettings, StartingSpark, interruptible, start_spark
 from harness.common.errors import EnvironmentFailure
 from harness.environment.archive import last_line
 from harness.environment.builder import Builder
@@ -29,7 +28,7 @@ LARGE_INPUTS = 50_000
 """Number of inputs above which Spark starts with its settings for a large history."""
 ROWS_OF_AN_INPUT = 20
 """About so many rows, in all tables together, come from one input."""
-WORKER_DAEMON = "checkers.checking.python_workers"
+WORKER_DAEMON = "checkers.histories.python_workers"
 ARCHIVE_MB = 300
 WARM_UP = "checkers.checking.warm_up"
 WARM_UP_S = 15.0
@@ -44,16 +43,16 @@ TASK_MODULES = (
     "orjson",
     "pyarrow",
     "scipy.sparse",
-    "harness.history_files.blocks",
-    "checkers.external.graph.kernel",
+    "checkers.histories.blocks",
+    "checkers.histories.graph",
 )
 """Modules that a task on another machine imports directly."""
 PRELOADED_MODULES = (
     "pandas",
     "pyarrow.parquet",
     "checkers.checking.stored_runs",
-    "checkers.checking.external_histories",
-    "checkers.external.read_folders",
+    "checkers.histories.check",
+    "checkers.histories.read_folders",
 )
 """Imported while the JVM starts, because they take half a second."""
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from checkers.contrasts.origin import with_control
+from checkers.histories.files import Url
 from checkers.recovery.measure import Recovery, stalled
 from fencepost.checks.evidence import KILLED, Evidence
-from harness.history_files.url import Url
 from harness.model.fault_names import expand_names, has_weights, requested_name
 from harness.model.pipeline import PipelineSpec
 from harness.model.vocabulary import Guarantee

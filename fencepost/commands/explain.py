@@ -48,8 +48,7 @@ def _reason(code: ReasonCode) -> str:
 
 
 def _anomaly(name: str) -> str:
-    from checkers.catalogue import catalogue
-    from checkers.pages import summarize
+    from checkers.catalogue import catalogue, summarize
 
     return next(summarize(anomaly) for anomaly in catalogue() if anomaly.name == name)
 

@@ -60,8 +60,7 @@ def command(kind: str | None, names: tuple[str, ...], as_json: bool) -> ExitStat
     if as_json:
         output.print_json(selected, indent=1)
     elif kind == "anomalies" and names:
-        from checkers.catalogue import catalogue
-        from checkers.pages import page
+        from checkers.catalogue import catalogue, page
 
         pages = {anomaly.name: page(anomaly) for anomaly in catalogue() if anomaly.name in names}
         print("\n".join(pages[name] for name in names), end="")

@@ -87,7 +87,7 @@ def run(
     schedule = draw_schedule(options, workload) if schedule is None else schedule
     _show_plan(options, schedule, progress)
     if options.master.startswith("spark://"):  # fail early, because without Spark there is no verdict
-        from checkers.spark.remote import reach_master
+        from checkers.spark.session import reach_master
 
         reach_master(options.master)
     with Interrupt() as interrupt, ExitStack() as stack:

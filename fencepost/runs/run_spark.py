@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from checkers.spark.interrupts import interruptible
+from checkers.spark.session import interruptible
 from fencepost.checks.check_stored_runs import check_stored_run, open_evidence
 from fencepost.checks.spark import LARGE_INPUTS, LARGE_WARM_UP_S, WARM_UP_S, start_early
 from fencepost.sharing.client import ServerRefused

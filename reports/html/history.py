@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.history_files.schema import KNOWN
+from harness.record.history_form import KNOWN
 from harness.results.example import Example, Operation, Part
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import AnomalyFindings, Validity, Verdict

@@ -67,7 +67,7 @@ def test_each_of_them_is_listed_and_has_its_page(copied_code: Path) -> None:
         ("anomalies", "slow-transaction"),
     ):
         assert call(copied_code, "fencepost", "list", kind, name).stdout.strip(), name
-    assert not call(copied_code, "checkers.pages", "pages").returncode
+    assert not call(copied_code, "checkers.catalogue", "pages").returncode
     assert "Blind spot" in (copied_code / "pages" / "slow-transaction.md").read_text()
     assert "slow-transaction" in (copied_code / "pages" / "README.md").read_text()
 

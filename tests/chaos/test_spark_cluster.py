@@ -13,7 +13,7 @@ import pyspark
 import pytest
 
 from benchmarks.scale import write
-from checkers.spark.remote import require_full_jdk
+from checkers.spark.session import require_full_jdk
 from harness.common.errors import EnvironmentFailure
 from harness.common.waiting import wait_for
 from harness.environment.java import find_java
@@ -113,7 +113,7 @@ from harness.environment.java import find_java
 
 with session(SparkSettings(java_home=find_java("auto").home, master=sys.argv[1])) as spark:
     tasks = spark.sparkContext.parallelize(range(8), 8)
-    print(*tasks.map(lambda _: __import__("harness.history_files.blocks").__file__).collect())
+    print(*tasks.map(lambda _: __import__("checkers.histories.blocks").__file__).collect())
 """
 
 

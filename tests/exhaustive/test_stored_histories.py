@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from checkers.checking.stored_runs import check_runs
 from checkers.registry import STORE_CHECKERS
-from checkers.spark.settings_by_rows import BY_ROWS, PARTITIONS
+from checkers.spark.settings import BY_ROWS, PARTITIONS
 from harness.results.verdict import CheckResult
 from tests.planted import families, plants
 from tests.planted.families import FAMILIES, Small

@@ -29,7 +29,7 @@ import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # our parent process may ignore the signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from checkers.spark.interrupts import interruptible
+from checkers.spark.session import interruptible
 from checkers.spark.session import SparkSettings, start_spark
 from harness.common.waiting import wait_for
 pending = start_spark(SparkSettings())

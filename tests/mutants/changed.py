@@ -16,13 +16,15 @@ from pyspark import cloudpickle
 
 from tests.mutants.mutate import Mutant
 
-STAYS = ("checkers.spark.session", "checkers.spark.driver", "checkers.spark.remote")
+STAYS = ("checkers.spark.session", "checkers.spark.driver")
 """Modules that the running Spark session belongs to; they are not imported again."""
 ON_WORKERS = (
-    "checkers.external.by_key",
-    "checkers.external.graph",
-    "checkers.external.tables",
-    "checkers.external.jumps",
+    "checkers.histories.by_key",
+    "checkers.histories.components",
+    "checkers.histories.graph",
+    "checkers.histories.packs",
+    "checkers.histories.records",
+    "checkers.histories.tables",
 )
 """Modules that Spark tasks run. They are pickled by value, because a worker would import the unchanged file."""
 
@@ -77,10 +79,10 @@ def changed(mutant: Mutant | None) -> Iterator[None]:
     forget()
     try:
         for module in (
-            "checkers.checking.external_histories",
+            "checkers.histories.check",
             "checkers.checking.stored_runs",
-            "checkers.external.key_kernel",
-            "checkers.external.graph.make",
+            "checkers.histories.by_key",
+            "checkers.histories.graph",
         ):
             import_module(module)
         for name in [name for name in sys.modules if name.startswith(ON_WORKERS)]:

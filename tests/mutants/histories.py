@@ -20,7 +20,7 @@ EXAMPLES = 20
 """A planted run has at most so many examples of an anomaly."""
 ENTRIES = {
     STORED_RUNS: "checkers.checking.stored_runs",
-    EXTERNAL_HISTORIES: "checkers.checking.external_histories",
+    EXTERNAL_HISTORIES: "checkers.histories.check",
 }
 """By kind of history: the module that checks it."""
 
@@ -68,8 +68,8 @@ class ExternalHistories:
     """The small external histories with those that have examples, then a part of the larger and random ones."""
 
     def __init__(self, spark: SparkSession) -> None:
-        from checkers.external.table import SparkTable
-        from harness.history_files.schema import NAMES
+        from checkers.histories.table import SparkTable
+        from harness.record.history_form import NAMES
         from tests.exhaustive.external_examples import EXAMPLES as DESCRIBED
         from tests.reference.generate import small
         from tests.support.external_histories import expected_verdict, random_histories, tables
@@ -90,7 +90,7 @@ class ExternalHistories:
 
     def difference(self) -> str | None:
         """Check the small histories first."""
-        from checkers.checking.external_histories import check_histories
+        from checkers.histories.check import check_histories
         from fencepost.checks.verdict_rules import decide_external
         from tests.support.within import is_part_of
 
@@ -120,7 +120,7 @@ def kinds_for(file: str) -> list[str]:
         return [kind for kind in KINDS if checker.applies_to in (kind, BOTH)]
     if module.startswith("checkers.anomalies."):
         return [*KINDS]
-    if module.startswith(("checkers.stored.", "checkers.external.")):
+    if module.startswith(("checkers.stored.", "checkers.histories.")):
         own = STORED_RUNS if module.startswith("checkers.stored.") else EXTERNAL_HISTORIES
         return [own] if module in _imported_by(ENTRIES[own]) else []
     return [kind for kind in KINDS if module in _imported_by(ENTRIES[kind])]

@@ -10,10 +10,10 @@ from random import Random
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from checkers.checking.external_histories import check_histories
-from checkers.external.table import SparkTable
+from checkers.histories.check import check_histories
+from checkers.histories.table import SparkTable
 from fencepost.checks.verdict_rules import decide_external
-from harness.history_files.schema import MICRO, NAMES, OPEN, OPS, OUTCOMES
+from harness.record.history_form import MICRO, NAMES, OPEN, OPS, OUTCOMES
 from harness.results.verdict import Verdict
 from tests.reference.generate import PLANTABLE, bent, random_history
 from tests.reference.history import Event, History, operations

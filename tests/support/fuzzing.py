@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from checkers.histories.blocks import BLOCK_ROWS, BYTE_ORDER_MARK, OTHER_SENDS, blocks_of, read_block
+from checkers.histories.files import GZIP, SUFFIXES
 from harness.common.errors import UnreadableInput
-from harness.history_files.blocks import BLOCK_ROWS, BYTE_ORDER_MARK, GZIP, SUFFIXES, blocks_of, read_block
-from harness.history_files.pairs import OTHER_SENDS
 from tests.reference.forms import numbered
 from tests.reference.generate import bent, random_history, to_edn, to_jsonl
 
@@ -126,7 +126,7 @@ def check_file(name: str, body: bytes) -> None:
         assert all(0 <= number < max(lines, 1) for number in numbers)
         error = first_error(ends)
         if error is not None and error[1] == OTHER_SENDS:
-            return  # it concerns two lines, which may be in two blocks: `checkers.external.read_files` finds it
+            return  # it concerns two lines, which may be in two blocks: `checkers.histories.read_files` finds it
         assert complete or error is not None
         if error is not None:
             line, message = error

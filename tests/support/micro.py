@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from harness.history_files.schema import MICRO, OK
+from harness.record.history_form import MICRO, OK
 
 Row = dict[str, Any]
 

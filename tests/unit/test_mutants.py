@@ -60,7 +60,7 @@ def test_the_words_of_an_anomaly_are_not_changed() -> None:
 def test_a_checker_file_is_selected_by_its_name_its_path_or_its_anomaly() -> None:
     assert checker_files("lost_input") == checker_files("lost-input") == ["checkers/anomalies/lost_input.py"]
     assert checker_files("stored/tables") == checker_files("checkers/stored/tables.py")
-    assert {"checkers/stored/tables.py", "checkers/external/tables.py"} <= {*checker_files("tables")}
+    assert {"checkers/stored/tables.py", "checkers/histories/tables.py"} <= {*checker_files("tables")}
 
 
 def test_an_unknown_name_of_a_checker_file_shows_the_nearest_names(
@@ -105,7 +105,7 @@ def test_survivors_are_named_and_make_the_status_1(capsys: pytest.CaptureFixture
 
 
 def test_unit_tests_that_import_the_mutated_file_run_first() -> None:
-    assert unit_tests_of("checkers/pages.py")[0].name == "test_catalogue.py"
+    assert unit_tests_of("checkers/catalogue.py")[0].name == "test_catalogue.py"
 
 
 def test_texts_are_mutated_as_sql_except_their_quoted_parts() -> None:

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from checkers.checking.stored_runs import check_runs
 from checkers.checking.warm_up import RUN as WARM_UP_RUN
-from checkers.spark import settings_by_rows
-from checkers.spark.settings_by_rows import BY_ROWS, PARTITIONS
+from checkers.spark import settings as spark_settings
+from checkers.spark.settings import BY_ROWS, PARTITIONS
 from checkers.stored.sources import read_sources
 from checkers.stored.tables import Tables, make_tables
 from harness.results.verdict import CheckResult
@@ -51,7 +51,7 @@ def checked(
     blind = [replace(run, blind=True) for run in store(folder / "blind", cases, first=len(runs))]
     wanted = store_wanted(folder / "wanted", first=2 * len(runs))
     with pytest.MonkeyPatch.context() as patch:  # Spark interprets the queries, as for a small run
-        patch.setattr(settings_by_rows, "ROWS_INTERPRETED", 10**9)
+        patch.setattr(spark_settings, "ROWS_INTERPRETED", 10**9)
         results = check_runs(spark, [*runs, *blind, *(run for _, run in wanted.values()), WARM_UP_RUN])
     return Checked(
         {case.name: results[run.run] for case, run in zip(cases, runs, strict=True)},

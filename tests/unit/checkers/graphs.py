@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from checkers.external.graph.components import Component, GraphPart, add_orders, components
-from checkers.external.graph.names import GRAPHS, RW, WR, WW, CycleKind
+from checkers.external_tables import GRAPHS, RW, WR, WW, CycleKind
+from checkers.histories.components import Component, GraphPart, add_orders, components
 
 Pair = tuple[int, int]
 

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from checkers.anomalies import poll_order
-from checkers.checking.bisect import BatchResults, check_in_parts
+from checkers.checking.stored_runs import BatchResults, check_in_parts
 from checkers.spark.errors import translate_spark_errors
 from fencepost.checks.histories import check_history_files
 from harness.common.errors import AnalysisFailed, EnvironmentFailure, FencepostError, UnreadableInput
@@ -121,7 +121,7 @@ def test_findings_are_kept_if_the_graph_cannot_be_searched(
     def crash(*_: Any) -> Any:
         raise PySparkException("out of cheese")
 
-    monkeypatch.setattr("checkers.external.tables.make_components", crash)
+    monkeypatch.setattr("checkers.histories.tables.make_components", crash)
     (verdict,) = check_history_files(spark, [wrong], frozenset())
     assert isinstance(verdict, Verdict) and "poll-skip" in verdict.anomalies
     assert any("out of cheese" in reason.text for reason in verdict.unknown_because)

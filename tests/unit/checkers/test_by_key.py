@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from checkers.external.by_key.arrays import codes, order_by
-from checkers.external.by_key.jumps import find_jumps
-from checkers.external.by_key.rows import NONE, OperationRows, make_records
-from checkers.external.by_key.shuffle import deal
-from checkers.external.key_kernel import by_key
-from harness.history_files.schema import FAIL, INFO, OK, OPEN
+from checkers.histories.arrays import codes, order_by
+from checkers.histories.by_key import by_key, deal
+from checkers.histories.records import NONE, OperationRows, find_jumps, make_records
+from harness.record.history_form import FAIL, INFO, OK, OPEN
 from tests.support.micro import Row, micro_table, poll_row, send_row
 
 
@@ -20,9 +18,9 @@ def found(kind: str, *rows: Row) -> list[Row]:
 
 def test_a_key_that_no_task_could_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [send_row(1, value, value) for value in range(3)]
-    monkeypatch.setattr("checkers.external.by_key.shuffle.MOST", 3)
+    monkeypatch.setattr("checkers.histories.by_key.MOST", 3)
     assert found("counted", *rows)
-    monkeypatch.setattr("checkers.external.by_key.shuffle.MOST", 2)
+    monkeypatch.setattr("checkers.histories.by_key.MOST", 2)
     with pytest.raises(ValueError, match="more than 2 sends and reads"):
         found("counted", *rows)
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.catalogue import Anomaly, catalogue
-from checkers.pages import INDEX, page, pages, parts_of, write_pages
+from checkers.catalogue import INDEX, Anomaly, catalogue, page, pages, parts_of, write_pages
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs" / "anomalies"
@@ -66,7 +65,7 @@ def test_the_page_of_cycles_has_a_row_and_a_section_for_each_kind() -> None:
 @pytest.mark.processes
 def test_a_command_writes_the_pages_and_removes_old_ones(tmp_path: Path) -> None:
     (tmp_path / "gone.md").write_text("the page of an anomaly that was removed")
-    subprocess.run([sys.executable, "-P", "-m", "checkers.pages", str(tmp_path)], check=True, cwd=ROOT)
+    subprocess.run([sys.executable, "-P", "-m", "checkers.catalogue", str(tmp_path)], check=True, cwd=ROOT)
     assert {path.name for path in tmp_path.iterdir()} == set(pages())
 
 

@@ -6,18 +6,18 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.spark import checkpoint as checkpoint_module
-from checkers.spark.checkpoint import (
+from checkers.spark import frames
+from checkers.spark.driver import SparkSettings
+from checkers.spark.frames import (
+    broadcast,
     checkpoint,
     checkpoint_or_collect,
     freeing_checkpoints,
+    group,
     local_rows,
     local_table,
 )
-from checkers.spark.conf import spark_conf
-from checkers.spark.driver import SparkSettings
-from checkers.spark.joins import broadcast, group
-from checkers.spark.settings_by_rows import (
+from checkers.spark.settings import (
     BY_ROWS,
     INTERPRETED,
     PARTITIONS,
@@ -25,6 +25,7 @@ from checkers.spark.settings_by_rows import (
     is_single_partition,
     partitions_needed,
     settings_for_rows,
+    spark_conf,
 )
 
 
@@ -47,7 +48,7 @@ def test_new_checkpoints_are_freed_and_older_ones_kept(spark: SparkSession) -> N
 def test_a_table_is_the_same_whether_it_has_few_rows_or_many(
     settings: SparkSession, monkeypatch: pytest.MonkeyPatch, partitions: str, rows: int
 ) -> None:
-    monkeypatch.setattr(checkpoint_module, "FEW_ROWS", 3)
+    monkeypatch.setattr(frames, "FEW_ROWS", 3)
     settings.conf.set(PARTITIONS, partitions)
     frame = settings.range(rows, numPartitions=4).selectExpr("id", "struct(id as n, array(id) as of) as it")
     before = kept(settings)

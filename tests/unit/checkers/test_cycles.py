@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from graphs import Pair, graph_of, in_full, part
 
-from checkers.external.graph import cycles
-from checkers.external.graph.components import GraphPart
-from checkers.external.graph.cycles import CycleStep, cycle_with_one_rw, shortest_cycle
-from checkers.external.graph.names import RW, WR, WW
+from checkers.external_tables import RW, WR, WW
+from checkers.histories import components as cycles
+from checkers.histories.components import CycleStep, GraphPart, cycle_with_one_rw, shortest_cycle
 
 COUNT = 6
 SEEDS = range(60)

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.checking.external_histories import TOO_LARGE, check_histories
-from checkers.external.graph.names import GRAPHS, RW
-from checkers.external.table import SparkTable
+from checkers.external_tables import GRAPHS, RW
+from checkers.histories.check import TOO_LARGE, check_histories
+from checkers.histories.table import SparkTable
 from fencepost.cli import run_command_line
-from harness.history_files.schema import NAMES, NAMES_FROM, OK, OPS
+from harness.record.history_form import NAMES, NAMES_FROM, OK, OPS
 from harness.results.reasons import ReasonCode
 from harness.results.verdict import CheckResult
 from tests.reference.generate import random_history, to_edn
@@ -91,7 +91,7 @@ def test_a_search_in_parts_is_in_not_checked(
 ) -> None:
     names = {graph.name for graph in GRAPHS}
     assert not names & results[WITH_RECORDS.index(LAGGING)].not_checked.keys()
-    monkeypatch.setattr("checkers.external.graph.make.LARGEST_LINES", 10)
+    monkeypatch.setattr("checkers.histories.graph.LARGEST_LINES", 10)
     (result,) = check_all(spark, [LAGGING])
     partly = {graph.name for graph in GRAPHS if RW in graph.kinds}
     assert {name for name, reason in result.not_checked.items() if reason == TOO_LARGE} == partly

@@ -8,16 +8,14 @@ import pytest
 from graphs import Pair, graph_of, in_full, named, part
 from pyspark.sql import SparkSession
 
-from checkers.external.by_key.arrays import make_finder
-from checkers.external.graph.cycles import CycleStep, cycle_with_one_rw, shortest_cycle
-from checkers.external.graph.edges import Edges
-from checkers.external.graph.intervals import make_spans, merge_intervals
-from checkers.external.graph.names import GRAPHS, PROCESS, REALTIME, RW, WR, WW
-from checkers.external.operations import count_operations
-from checkers.external.table import SparkTable
-from checkers.external.tables import ExternalTables, make_external
+from checkers.external_tables import GRAPHS, PROCESS, REALTIME, RW, WR, WW, ExternalTables
+from checkers.histories.arrays import make_finder
+from checkers.histories.components import CycleStep, cycle_with_one_rw, shortest_cycle
+from checkers.histories.packs import Edges, make_spans, merge_intervals
+from checkers.histories.table import SparkTable, count_operations
+from checkers.histories.tables import make_external
 from checkers.spark.errors import SPARK_ERRORS
-from harness.history_files.schema import FAIL, INFO, OK, OPS
+from harness.record.history_form import FAIL, INFO, OK, OPS
 from tests.support.micro import Row, micro_table, poll_row, send_row
 
 
@@ -126,7 +124,7 @@ def circle(one: int, other: int) -> list[Row]:
 def test_a_too_large_interval_is_searched_without_rw_edges(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("checkers.external.graph.make.LARGEST_LINES", 10)
+    monkeypatch.setattr("checkers.histories.graph.LARGEST_LINES", 10)
     # The reader of op 30 lags behind every writer; the other interval is small.
     lagging = [*(send_row(op, op, op) for op in (4, 10, 15, 20)), poll_row(30, 4, 4)]
     assert cycles_of(spark, *circle(5, 6), *lagging, *circle(40, 42)) == (["G1c", "G1c"], {0: {RW}})
@@ -135,7 +133,7 @@ def test_a_too_large_interval_is_searched_without_rw_edges(
 def test_a_still_too_large_interval_is_searched_without_ww_edges(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("checkers.external.graph.make.LARGEST_LINES", 10)
+    monkeypatch.setattr("checkers.histories.graph.LARGEST_LINES", 10)
     backwards = [send_row(30, 30, 0), send_row(4, 4, 1)]
     assert cycles_of(spark, *circle(5, 6), *backwards) == (["G1c"], {0: {RW, WW}})
 
@@ -144,12 +142,12 @@ def test_a_still_too_large_interval_is_searched_without_ww_edges(
 def test_an_interval_of_the_largest_size_is_too_large(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, largest: int, too_large: dict[int, set[int]]
 ) -> None:
-    monkeypatch.setattr("checkers.external.graph.make.LARGEST_LINES", largest)
+    monkeypatch.setattr("checkers.histories.graph.LARGEST_LINES", largest)
     assert cycles_of(spark, *circle(10, 20)) == (["G1c"], too_large)
 
 
 def test_all_of_an_interval_meets_in_one_task(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("checkers.external.graph.make.LINES_A_GROUP", 1)
+    monkeypatch.setattr("checkers.histories.graph.LINES_A_GROUP", 1)
     circles = [row for op in range(10, 100, 10) for row in circle(op, op + 2)]
     assert cycles_of(spark, *circles) == (["G1c"] * 9, {})
 
@@ -158,7 +156,7 @@ def test_all_of_an_interval_meets_in_one_task(spark: SparkSession, monkeypatch: 
 def test_remarkable_records_do_not_depend_on_their_number(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr("checkers.external.tables.FEW_HERE", few)
+    monkeypatch.setattr("checkers.histories.tables.FEW_HERE", few)
     micro = [send_row(op, op, op, FAIL) for op in (2, 4, 6)]  # a row of each, and one that counts them
     tables = external_tables(spark, [], micro_table(*micro, poll_row(8, 4, 4)).drop(["committed"]))
     assert sorted(tables.steps.toArrow()["op"].to_pylist()) == [2, 4, 6, 8]

@@ -11,13 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from benchmarks.scale import write
-from checkers.external.consistency import REQUIRED, find_contradictions
-from checkers.external.read_files import HistoryFile
-from checkers.external.read_folders import read_folders
-from checkers.external.table import FileTable
+from checkers.histories.files import HistoryFile
+from checkers.histories.read_folders import REQUIRED, find_contradictions, read_folders
+from checkers.histories.table import FileTable
 from fencepost.checks.histories import check_history_files
 from harness.common.errors import UnreadableInput
-from harness.history_files.schema import FAIL, INFO, NAMES_FROM, OK, OPEN, TABLES
+from harness.record.history_form import FAIL, INFO, NAMES_FROM, OK, OPEN, TABLES
 from harness.results.verdict import Validity, Verdict
 from tests.reference.generate import random_history, to_jsonl
 

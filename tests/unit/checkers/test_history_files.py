@@ -9,9 +9,10 @@ import orjson
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.external.read_files import Histories, HistoryFile, read_histories
-from harness.history_files.names import name_of
-from harness.history_files.schema import FAIL, INFO, MICRO, NAMES, OK, OPEN, OPS
+from checkers.histories.files import HistoryFile
+from checkers.histories.names import name_of
+from checkers.histories.read_files import Histories, read_histories
+from harness.record.history_form import FAIL, INFO, MICRO, NAMES, OK, OPEN, OPS
 
 X = name_of("x")[0]
 BLOCK_BYTES = 64  # less than a line: many blocks hold none
@@ -237,7 +238,7 @@ def test_the_tables_have_their_columns(spark: SparkSession, read: Histories):
 def test_two_texts_with_one_number_are_reported(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from checkers.external import read_files as under_test
+    from checkers.histories import read_files as under_test
 
     events = [e(0, "invoke", [send("a")]), e(0, "ok", [send("a", 0)])]
     (tmp_path / "h.jsonl").write_bytes(jsonl(events))

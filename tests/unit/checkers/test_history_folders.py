@@ -11,16 +11,16 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from checkers.external.by_key.shuffle import collect_pieces
-from checkers.external.read_files import Histories, HistoryFile, read_histories
-from checkers.external.read_folders import read_folders
-from checkers.external.table import FileTable, SparkTable
-from checkers.external.tables import make_pieces
+from checkers.histories.by_key import collect_pieces
+from checkers.histories.files import HistoryFile, Url, is_url
+from checkers.histories.read_files import Histories, read_histories
+from checkers.histories.read_folders import read_folders
+from checkers.histories.table import FileTable, SparkTable
+from checkers.histories.tables import make_pieces
 from fencepost.checks.histories import check_history_files
 from fencepost.checks.run_folders import find_histories
 from harness.common.errors import UnreadableInput
-from harness.history_files.schema import FAIL, MICRO, NAMES, OK, OPS, TABLES
-from harness.history_files.url import Url, is_url
+from harness.record.history_form import FAIL, MICRO, NAMES, OK, OPS, TABLES
 from harness.results.verdict import Verdict
 from tests.reference.generate import random_history, to_jsonl
 from tests.support.micro import micro_table, poll_row, send_row

@@ -7,8 +7,7 @@ from typing import cast
 
 import pytest
 
-from checkers.spark.interrupts import interruptible
-from checkers.spark.session import StartingSpark
+from checkers.spark.session import StartingSpark, interruptible
 
 
 class FakeSpark:

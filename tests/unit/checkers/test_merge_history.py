@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from checkers.checking.merge_history import history_damaged, merge_history
+from checkers.histories.check import history_damaged, merge_history
 from harness.model.promises import HISTORY_FILE
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.results.verdict import AnomalyFindings, CheckResult

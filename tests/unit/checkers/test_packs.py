@@ -5,12 +5,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from checkers.external.by_key import version_log as packs
-from checkers.external.by_key.rows import OperationRows, make_records
-from checkers.external.by_key.version_log import FOLLOWED, LINES, READ, Pack, cut, make_pack
-from checkers.external.graph.edges import edges_of
-from checkers.external.graph.names import RW, WR, WW
-from harness.history_files.schema import FAIL, OK, OPEN
+from checkers.external_tables import RW, WR, WW
+from checkers.histories import packs
+from checkers.histories.packs import FOLLOWED, LINES, READ, Pack, cut, edges_of, make_pack
+from checkers.histories.records import OperationRows, make_records
+from harness.record.history_form import FAIL, OK, OPEN
 from tests.support.micro import micro_table, poll_row, send_row
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from checkers.stored.partition_tables import rows_of_topics, rows_of_tps
-from checkers.stored.runs import rows_of_journals, rows_of_runs
+from checkers.stored.small_tables import rows_of_journals, rows_of_runs
 from checkers.stored.tally import Tally
 from harness.model.vocabulary import Isolation, Role
 

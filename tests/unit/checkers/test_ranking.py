@@ -5,7 +5,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from checkers.checking.run_checks import _collect_if_few, _find_causes, _rank
-from checkers.findings.form import FINDING
+from checkers.findings import FINDING
 from tests.support.micro import Row
 
 

@@ -10,10 +10,9 @@ import pytest
 from cases import store
 from pyspark.sql import SparkSession
 
-from checkers.spark.checkpoint import local_table
-from checkers.stored.recorded_counts import count_recorded
+from checkers.spark.frames import local_table
 from checkers.stored.sources import Sources, read_columns, read_sources
-from checkers.stored.tally import TableQuery, Tally, tally
+from checkers.stored.tally import TableQuery, Tally, count_recorded, tally
 from harness.common.errors import UnreadableInput
 from harness.record.schema import HISTORY
 

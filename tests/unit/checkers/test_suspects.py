@@ -4,8 +4,8 @@ import pytest
 from cases import CASES
 
 from checkers.checker import Checker
-from checkers.checking.prefilter import count_and_select
-from checkers.findings.rules import Rule, Suspect
+from checkers.checking.run_checks import count_and_select
+from checkers.findings import Rule, Suspect
 from checkers.registry import STORE_CHECKERS
 from checkers.stored.tables import Tables
 

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from checkers.checking.warm_up import RUN, warm_up
 from checkers.registry import STORE_CHECKERS
 from checkers.spark.session import _try_to_warm_up
-from checkers.spark.settings_by_rows import (
+from checkers.spark.settings import (
     BY_ROWS,
     INTERPRETED,
     PARTITIONS,

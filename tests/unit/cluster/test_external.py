@@ -2,7 +2,7 @@ from collections.abc import Collection
 
 import pytest
 
-from checkers.needs import refused_log
+from checkers.checker import refused_log
 from harness.cluster import Ability, ClusterSpec, PartitionView, admin, operations
 from harness.cluster.admin import RequestRefused
 from harness.cluster.connecting import parse_addresses

@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.checks.run_folders import find_histories, find_run
 from harness.common.errors import UnreadableInput
-from harness.history_files.schema import TABLES
+from harness.record.history_form import TABLES
 
 EVENT = "{:process 0, :type :invoke, :f :txn, :value []}\n"
 

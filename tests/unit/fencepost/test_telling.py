@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from checkers.checking.stored_runs import with_wording
-from checkers.external.example_line import line
+from checkers.findings import example_line
 from fencepost.commands.output import print_history
 from harness.common.errors import FencepostError, UnreadableInput
 from harness.results.reasons import Reason, ReasonCode
@@ -14,7 +14,7 @@ from harness.results.verdict import AnomalyFindings, Validity, Verdict
 from tests.support.findings import findings_of
 
 CYCLE = with_wording(
-    "G1c", findings_of(2, [{"cycle": [], "steps": ["T4 read 1 from x, which T3 wrote"]}]), line
+    "G1c", findings_of(2, [{"cycle": [], "steps": ["T4 read 1 from x, which T3 wrote"]}]), example_line
 )
 ALLOWED = findings_of(1, [{"cycle": []}], allowed=True, allowed_by="Kafka")
 WARNING = findings_of(3, [{}], allowed=True, warning=True)

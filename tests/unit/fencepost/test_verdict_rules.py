@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from checkers.needs import NEEDS
+from checkers.checker import NEEDS
 from fencepost.checks.evidence import KILLED, Evidence
 from fencepost.checks.verdict_rules import decide, heals_known
 from harness.model.goals import abort_goal

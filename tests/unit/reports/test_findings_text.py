@@ -3,7 +3,7 @@
 import pytest
 
 from checkers.checking.stored_runs import with_wording
-from checkers.external.example_line import line
+from checkers.findings import example_line
 from harness.results.verdict import Validity, Verdict
 from reports.console import examples_of_history
 from tests.support.findings import findings_of
@@ -13,7 +13,7 @@ T12 = T6 | {"op": 12, "process": 3}
 
 
 def example_text(name: str, example: dict[str, object], **more: bool) -> list[str]:
-    findings = with_wording(name, findings_of(3, [example], **more), line)
+    findings = with_wording(name, findings_of(3, [example], **more), example_line)
     return list(examples_of_history(Verdict("h", "h", None, Validity.INVALID.json, "", {name: findings})))
 
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec import structs
 
-from checkers.needs import NEEDS
+from checkers.checker import NEEDS
 from harness.record.protocol_journal import JOURNAL
 from harness.results.example import Operation
 from harness.results.lag import MOST_ROWS, EntryCounts, Lag, PartitionLag

@@ -1,7 +1,7 @@
 import pytest
 from msgspec import structs
 
-from checkers.needs import NEEDS
+from checkers.checker import NEEDS
 from harness.results.example import Example
 from harness.results.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER
 from harness.results.verdict import Validity

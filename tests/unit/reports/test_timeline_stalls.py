@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import structs
 
 from checkers.recovery.liveness import Group, RunProgress
-from checkers.recovery.stalls import Stall, stalls
+from checkers.recovery.measure import Stall, stalls
 from harness.record.timeline.partition_offsets import PartitionLog, Positions
 from harness.results.verdict import FaultReport
 

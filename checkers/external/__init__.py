@@ -1,1 +1,0 @@
-"""Read external histories, and make the shared tables from them."""

@@ -1,1 +1,0 @@
-"""Computations by key of an external history, in numpy: one task has all rows of its keys."""

@@ -1,1 +1,0 @@
-"""The dependency graph of a history: its edges, the intervals that contain its cycles, and the cycles."""

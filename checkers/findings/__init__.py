@@ -1,1 +1,0 @@
-"""The form of findings, and the functions that build them."""

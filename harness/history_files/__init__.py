@@ -1,1 +1,0 @@
-"""External histories: read JSON Lines and Jepsen's `history.edn` as tables of events."""
