@@ -16,7 +16,7 @@ from reports.axis.subjects import Span
 from reports.charts import gantt
 from reports.findings_text import describe_count, describe_meaning, describe_permitted, example_sentences
 from reports.html.template import WIDTHS, Drawings
-from reports.trace.commands import trace_commands
+from reports.story.commands import trace_commands
 
 MOST_EXAMPLES = 10
 MOST_CHANGED = 5

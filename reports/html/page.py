@@ -43,8 +43,8 @@ from reports.junit import junit
 from reports.liveness_text import describe_recovery, recovery_details
 from reports.series import Series, by_second, into_buckets
 from reports.settings import flatten, setting_text
+from reports.story.commands import folder_argument
 from reports.summary import causes_first, describe_invalid
-from reports.trace.commands import folder_argument
 
 MORE_LOGS = "run it on a local cluster, where all logs can be read"
 STYLES = ("report.css", "axis.css", "vendor/uplot/uPlot.min.css")

@@ -21,7 +21,8 @@ from reports.counterexample import diagram as diagram_module
 from reports.counterexample.diagram import Kind
 from reports.counterexample.story import Story, tell
 from reports.html.stories import report_stories
-from reports.trace.by_journals import of_id
+from reports.story.by_journals import of_id
+from reports.story.run import Story as RunStory
 from tests.support.changed_requests import ZERO_NS, at, end_txn, write_held_requests
 from tests.support.diagrams import DIAGRAMS, first_missing
 from tests.support.histories import WALL_MS, History
@@ -302,8 +303,10 @@ def test_a_state_has_the_time_of_its_record_as_in_a_trace(tmp_path: Path) -> Non
     (story,) = stories_of(tmp_path, history, example)
     drawn = [message.time_ns for message in story.diagram.messages if message.kind is Kind.STATE]
     t = RunTables(tmp_path, WALL_MS)
-    steps = [step for own in ("id-1", "id-2") for step in of_id(t, own) if "PrepareCommit" in step.what]
-    assert drawn == [step.time_ns for step in steps]
+    steps = [
+        step for own in ("id-1", "id-2") for step in of_id(RunStory(t), own) if "PrepareCommit" in step.words
+    ]
+    assert drawn == [step.at_ns for step in steps]
 
 
 def test_offsets_of_a_late_request_are_not_sent_by_the_process_at_that_time(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The steps of a custom pipeline from the broker logs: records, markers, transaction states, offsets."""
+"""The points of a custom pipeline by broker logs: records, markers, transaction states, offsets."""
 
 import math
 from bisect import bisect_right
@@ -6,16 +6,21 @@ from collections.abc import Collection, Iterator, Sequence
 
 from harness.common.errors import UsageError
 from harness.model.vocabulary import WARM_UP
-from harness.record.table_reader import Row, RunTables
-from harness.record.timeline.markers import batches_of
-from reports.trace.brokers import coordinators, marker_of, stored_offset
-from reports.trace.interval import fault_at, faults_on, record_at
-from reports.trace.protocol import changed_requests, requests_of
-from reports.trace.step import TraceStep, in_order
+from harness.record.table_reader import Row
+from reports.story.model import Kind, Point, in_order
+from reports.story.points import (
+    changed_request_points,
+    fault_at,
+    fault_points,
+    marker_points,
+    record_at,
+    request_points,
+    state_points,
+    stored_offset,
+    written_record,
+)
+from reports.story.run import OFFSETS, Position, Story
 
-LogPosition = tuple[int, int]
-"""Partition number in the run, and offset."""
-OFFSETS = "__consumer_offsets"
 AROUND_NS = 1_000_000_000
 """The time before and after a fault to include."""
 LOOKED_UP_AT_ONCE = 32
@@ -24,41 +29,49 @@ MOST_OTHERS = 8
 """The largest number of related records to show."""
 
 
-def of_record(t: RunTables, topic: str, partition: int, offset: int) -> list[TraceStep]:
-    """Return the steps of a record: its writer, its transaction, its readers, and related records.
+def of_record(story: Story, topic: str, partition: int, offset: int) -> list[Point]:
+    """Return the points of a record: its writer, its transaction, its readers, and related records.
 
     Related records are the outputs of an input, the inputs of an output, and in a `final` topic the nearest records of
     the same key.
 
     Raises `UsageError` if the run has no such record.
     """
-    record = record_at(t, topic, partition, offset)
+    record = record_at(story, topic, partition, offset)
     at = (record["tp"], offset)
-    steps = [*_log_steps(t, at, record, with_transaction=True), *_reads(t, at), *_commits_past(t, at)]
-    for related_record in _related(t, at, record):
-        steps += _log_steps(
-            t, (related_record["tp"], related_record["offset"]), related_record, with_transaction=False
+    points = [
+        *_log_points(story, at, record, with_transaction=True),
+        *_reads(story, at),
+        *_commits_past(story, at),
+    ]
+    for related_record in _related(story, at, record):
+        points += _log_points(
+            story, (related_record["tp"], related_record["offset"]), related_record, with_transaction=False
         )
-    times = [step.time_ns for step in steps if step.time_ns is not None and step.source != "polls"]
-    return in_order([*steps, *faults_on(t, min(times), max(times))] if times else steps)
+    times = [point.at_ns for point in points if point.at_ns is not None and point.source != "polls"]
+    return in_order([*points, *fault_points(story, min(times), max(times))] if times else points)
 
 
-def of_id(t: RunTables, transactional_id: str) -> list[TraceStep]:
+def of_id(story: Story, transactional_id: str) -> list[Point]:
     """Return the states of a transactional id in the transaction log. Raises `UsageError`."""
+    t = story.tables
     existing = sorted({row["transactional_id"] for row in t.rows("transactions")} - {None})
     if transactional_id not in existing:
         shown_ids = [existing_id for existing_id in existing if not existing_id.startswith(WARM_UP)]
         raise UsageError(
             f"the run has no transactional id {transactional_id}: it has {', '.join(shown_ids) or 'none'}"
         )
-    return in_order([*coordinators(t, {transactional_id: None}), *requests_of(t, [transactional_id])])
+    return in_order(
+        [*state_points(story, {transactional_id: None}), *request_points(story, [transactional_id])]
+    )
 
 
-def of_fault(t: RunTables, number: int) -> list[TraceStep]:
-    """Return the steps of a fault, counted from 1, and the transactions around it: those of the transactional id that
+def of_fault(story: Story, number: int) -> list[Point]:
+    """Return the points of a fault, counted from 1, and the transactions around it: those of the transactional id that
     the fault names, or else of all ids. Raises `UsageError`.
     """
-    fault = fault_at(t, number)
+    t = story.tables
+    fault = fault_at(story, number)
     from_ns = round(fault.start_s * 1e9) - AROUND_NS
     to_ns = round((fault.end_s or fault.start_s) * 1e9) + AROUND_NS
     transactional_id = fault.details.get("transactional_id")
@@ -67,65 +80,57 @@ def of_fault(t: RunTables, number: int) -> list[TraceStep]:
         if transactional_id
         else {row["transactional_id"] for row in t.rows("transactions")} - {None}
     )
-    steps = [
-        step
-        for step in coordinators(t, dict.fromkeys(ids))
-        if step.time_ns is not None and from_ns <= step.time_ns <= to_ns
+    points = [
+        point
+        for point in state_points(story, dict.fromkeys(ids))
+        if point.at_ns is not None and from_ns <= point.at_ns <= to_ns
     ]
-    by_rule = changed_requests(t, fault.fault, from_ns, to_ns)
-    return in_order([*steps, *by_rule, *faults_on(t, from_ns + AROUND_NS, to_ns - AROUND_NS)])
+    by_rule = changed_request_points(story, fault.fault, from_ns, to_ns)
+    return in_order([*points, *by_rule, *fault_points(story, from_ns + AROUND_NS, to_ns - AROUND_NS)])
 
 
-def _log_steps(t: RunTables, at: LogPosition, record: Row, *, with_transaction: bool) -> Iterator[TraceStep]:
+def _log_points(story: Story, at: Position, record: Row, *, with_transaction: bool) -> Iterator[Point]:
     """Yield the record in the leader's log and its marker; `with_transaction`: also the states and offset commits of
     its transaction.
     """
-    tp, offset = at
-    batch = batches_of(t, [at]).get(at)
+    batch = story.batch(at)
     if batch is None:
         return
-    producer = batch["producer_id"]
-    by = (
-        f"producer {producer} epoch {batch['epoch']}" if producer >= 0 else "a producer without a producer id"
-    )
-    yield TraceStep(
-        t.at_ns(batch["max_timestamp_ms"]),
-        f"log of {t.name(tp)}",
-        f"offset {offset} is written by {by}",
-        "batches",
-        content=record["content"],
-    )
-    yield from marker_of(t, batch, offset)
+    yield from written_record(story, at, record["content"])
+    yield from marker_points(story, batch, at[1])
     if not with_transaction or batch["marker"] is None:
         return
-    ids = _transactional_ids(t, producer)
-    states = _states(t, ids, batch)
+    ids = _transactional_ids(story, batch["producer_id"])
+    states = _states(story, ids, batch)
     yield from states
-    times = [state.time_ns for state in states if state.time_ns is not None]
+    times = [state.at_ns for state in states if state.at_ns is not None]
     if times:
-        yield from _offsets(t, producer, min(times), max(times))
-        yield from requests_of(t, ids, min(times), max(times))
+        yield from _offsets(story, batch["producer_id"], min(times), max(times))
+        yield from request_points(story, ids, min(times), max(times))
 
 
-def _transactional_ids(t: RunTables, producer: int) -> set[str]:
+def _transactional_ids(story: Story, producer: int) -> set[str]:
+    t = story.tables
     return {row["transactional_id"] for row in t.rows("transactions", producer_id=[producer])} - {None}
 
 
-def _states(t: RunTables, ids: Collection[str], batch: Row) -> list[TraceStep]:
+def _states(story: Story, ids: Collection[str], batch: Row) -> list[Point]:
     """Return the states of the transaction of one of these ids that the marker of this batch ended."""
+    t = story.tables
     ended = t.at_ns(batch["marker_ms"])
-    states: list[TraceStep] = []
-    for step in coordinators(t, dict.fromkeys(ids)):
-        if states and states[-1].what.startswith("Complete"):
-            if ended is None or (states[-1].time_ns or 0) >= ended:
+    states: list[Point] = []
+    for point in state_points(story, dict.fromkeys(ids)):
+        if states and states[-1].words.startswith("Complete"):
+            if ended is None or (states[-1].at_ns or 0) >= ended:
                 break
             states = []
-        states.append(step)
+        states.append(point)
     return states
 
 
-def _offsets(t: RunTables, producer: int, begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:
+def _offsets(story: Story, producer: int, begun_ns: int, ended_ns: int) -> Iterator[Point]:
     """Yield the offsets that this producer committed in this interval."""
+    t = story.tables
     batches: dict[int, list[tuple[int, int]]] = {}
     for row in t.rows("batches", tp=t.partitions_of(OFFSETS), leader=[True], producer_id=[producer]):
         batches.setdefault(row["tp"], []).append((row["base_offset"], row["last_offset"]))
@@ -135,13 +140,14 @@ def _offsets(t: RunTables, producer: int, begun_ns: int, ended_ns: int) -> Itera
         own, offset, at = batches[row["log_tp"]], row["log_offset"], t.at_ns(row["timestamp_ms"])
         below = bisect_right(own, (offset, math.inf)) - 1
         if below >= 0 and offset <= own[below][1] and at is not None and begun_ns <= at <= ended_ns:
-            yield stored_offset(t, row)
+            yield stored_offset(story, row)
 
 
-def _commits_past(t: RunTables, at: LogPosition) -> Iterator[TraceStep]:
+def _commits_past(story: Story, at: Position) -> Iterator[Point]:
     """Yield for each group the offset commits above an input, up to the first that counts: the aborted ones before it
     may be why nothing of the input is left. The markers and the changed requests of their transactions are included.
     """
+    t = story.tables
     past: dict[str, list[Row]] = {}
     row: Row
     for row in t.rows("offsets", tp=[at[0]]):
@@ -149,48 +155,51 @@ def _commits_past(t: RunTables, at: LogPosition) -> Iterator[TraceStep]:
             past.setdefault(row["group"], []).append(row)
     for rows in past.values():
         rows.sort(key=lambda row: row["log_offset"])
-        for row, batch in _until_one_counts(t, rows)[-MOST_OTHERS:]:
-            yield stored_offset(t, row)
+        for row, batch in _until_one_counts(story, rows)[-MOST_OTHERS:]:
+            yield stored_offset(story, row)
             if batch is not None and batch["transactional"]:
-                yield from _transaction_of_offsets(t, row, batch)
+                yield from _transaction_of_offsets(story, row, batch)
 
 
-def _until_one_counts(t: RunTables, rows: Sequence[Row]) -> list[tuple[Row, Row | None]]:
+def _until_one_counts(story: Story, rows: Sequence[Row]) -> list[tuple[Row, Row | None]]:
     """Return the offset commits up to the first that counts, each with its batch. None: its log is not stored."""
     seen: list[tuple[Row, Row | None]] = []
     for start in range(0, len(rows), LOOKED_UP_AT_ONCE):
         some = rows[start : start + LOOKED_UP_AT_ONCE]
-        batches = batches_of(t, [(row["log_tp"], row["log_offset"]) for row in some])
+        story.load_batches((row["log_tp"], row["log_offset"]) for row in some)
         for row in some:
-            batch = batches.get((row["log_tp"], row["log_offset"]))
+            batch = story.batch((row["log_tp"], row["log_offset"]))
             seen.append((row, batch))
             if batch is None or not batch["transactional"] or batch["marker"] == "commit":
                 return seen
     return seen
 
 
-def _transaction_of_offsets(t: RunTables, row: Row, batch: Row) -> Iterator[TraceStep]:
+def _transaction_of_offsets(story: Story, row: Row, batch: Row) -> Iterator[Point]:
     """Yield the marker, the states and the requests of the transaction of an offset commit."""
-    yield from marker_of(t, batch, row["log_offset"])
-    ids = _transactional_ids(t, batch["producer_id"])
+    t = story.tables
+    yield from marker_points(story, batch, row["log_offset"])
+    ids = _transactional_ids(story, batch["producer_id"])
     if batch["marker"] is not None:
-        yield from _states(t, ids, batch)
+        yield from _states(story, ids, batch)
     times = [at for at in (t.at_ns(row["timestamp_ms"]), t.at_ns(batch["marker_ms"])) if at is not None]
     if times:
-        yield from requests_of(t, ids, min(times), max(times))
+        yield from request_points(story, ids, min(times), max(times))
 
 
-def _reads(t: RunTables, at: LogPosition) -> Iterator[TraceStep]:
+def _reads(story: Story, at: Position) -> Iterator[Point]:
     """Yield the reads of the record."""
+    t = story.tables
     polls = t.rows("polls", tp=[at[0]], offset=[at[1]])
     names = {row["op"]: row["journal"] for row in t.rows("ops", op={poll["op"] for poll in polls})}
     for poll in polls:
         who = names.get(poll["op"], "a reader")
-        yield TraceStep(poll["return_ns"], who, f"reads {t.name(at[0])} @ {at[1]}", "polls")
+        yield Point(poll["return_ns"], who, f"reads {t.name(at[0])} @ {at[1]}", "polls", Kind.READ)
 
 
-def _related(t: RunTables, at: LogPosition, record: Row) -> list[Row]:
+def _related(story: Story, at: Position, record: Row) -> list[Row]:
     """Return the outputs joined to an input, or the inputs joined to an output."""
+    t = story.tables
     expected = t.rows("expected", tp=[at[0]], offset=[at[1]])
     related: list[Row] = [
         *t.rows("records", correlation_key={row["correlation_key"] for row in expected} - {None})

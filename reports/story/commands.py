@@ -11,8 +11,9 @@ from harness.common.errors import UnreadableInput
 from harness.record.table_reader import RunTables, TopicPartition
 from harness.results.example import Example
 from harness.results.wording import integer
-from reports.trace import subjects
-from reports.trace.step import TraceStep
+from reports.story import scopes
+from reports.story.model import Point
+from reports.story.run import Story
 
 MOST_CHARACTERS = 200
 """Longer names are not names of Kafka or of a worker."""
@@ -26,12 +27,12 @@ class TraceSubject:
     name: str
     record: tuple[TopicPartition, int] | None = None
 
-    def steps(self, t: RunTables) -> list[TraceStep]:
-        """Return its steps in order of time. Raises `UsageError` if the run has no such subject."""
+    def points(self, story: Story) -> list[Point]:
+        """Return its points in order of time. Raises `UsageError` if the run has no such subject."""
         if self.record is not None:
             (topic, partition), offset = self.record
-            return subjects.of_record(t, topic, partition, offset)
-        return (subjects.of_operation if self.option == "op" else subjects.of_id)(t, self.name)
+            return scopes.of_record(story, topic, partition, offset)
+        return (scopes.of_operation if self.option == "op" else scopes.of_id)(story, self.name)
 
 
 def trace_commands(folder: Path, examples: Sequence[Example]) -> list[str]:
