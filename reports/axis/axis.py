@@ -22,12 +22,12 @@ from harness.results.verdict import FaultReport
 from harness.results.wording import printable
 from reports.axis import brokers, pipeline
 from reports.axis.lane import AxisBar, Lane, LaneGroup, choose
-from reports.axis.log_lines import TimedLogLine, near, read_logs
 from reports.axis.pane import Line, Pane
 from reports.axis.partition_panes import partition_panes
-from reports.axis.subjects import ShownFinding, subjects
 from reports.known_secrets import known_secrets
 from reports.series import Series, into_buckets
+from reports.story.logs import TimedLogLine, near, read_logs
+from reports.story.subjects import ShownFinding, subjects
 
 MOST_POINTS = 1200
 MOST_LOG_LINES = 500

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from harness.record.table_reader import RunTables
 from harness.results.wording import printable
 from reports.axis.lane import Lane, LaneGroup, bars
-from reports.axis.log_lines import TimedLogLine
-from reports.axis.subjects import Subjects
+from reports.story.logs import TimedLogLine
+from reports.story.subjects import Subjects
 
 MOST_PARTITIONS = 12
 """At most this many partitions that no finding names have a lane."""

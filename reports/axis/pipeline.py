@@ -13,7 +13,7 @@ from harness.record.table_reader import Row, RunTables
 from harness.record.timeline.model import Ending, Timeline
 from harness.results.wording import join_words, plural, printable
 from reports.axis.lane import MOST_BARS, MOST_LANES, AxisBar, Lane, LaneGroup, bars, milliseconds
-from reports.axis.subjects import Subjects
+from reports.story.subjects import Subjects
 
 NOT_KNOWN = "not known"
 OWNS = "owns partitions"

@@ -12,11 +12,11 @@ from harness.record.protocol_journal import JournaledRequest, ProtocolJournal
 from harness.results import wording as words
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, FaultReport
-from reports.axis.subjects import Span
-from reports.charts import gantt
 from reports.findings_text import describe_count, describe_meaning, describe_permitted, example_sentences
 from reports.html.template import WIDTHS, Drawings
+from reports.pictures import gantt
 from reports.story.commands import trace_commands
+from reports.story.subjects import Interval
 
 MOST_EXAMPLES = 10
 MOST_CHANGED = 5
@@ -34,7 +34,7 @@ class ReportExample:
     raw: str
     trace: str
     """The `fencepost trace` command for the example. Empty: there is none."""
-    span: Span | None
+    span: Interval | None
     """When it happened, in seconds since the start of the run. None: not known."""
     changed: Sequence[str]
     """The requests of its transactional ids that a rule changed while its operations were under way."""
@@ -64,7 +64,7 @@ def report_anomalies(
     faults: Sequence[FaultReport],
     protocol: ProtocolJournal,
     folder: Path | None,
-    spans: Sequence[Span | None],
+    spans: Sequence[Interval | None],
 ) -> list[ReportAnomaly]:
     """Prepare each anomaly. `folder` is the run folder with tables for trace commands; None: there are none. `spans`
     says when each example happened, in the order of `examples`.
@@ -85,7 +85,7 @@ def _report_anomaly(
     findings: AnomalyFindings,
     faults: Sequence[FaultReport],
     protocol: ProtocolJournal,
-    found: Sequence[tuple[str, Span | None]],
+    found: Sequence[tuple[str, Interval | None]],
 ) -> ReportAnomaly:
     shown = []
     rows = zip(findings.examples, example_sentences(name, findings), found, strict=False)

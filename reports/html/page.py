@@ -25,15 +25,12 @@ from harness.common.errors import UnreadableInput
 from harness.common.secrets import redact_text
 from harness.record.protocol_journal import JOURNAL, ProtocolJournal
 from harness.record.table_reader import MOST_CHANGED_REQUESTS, RunTables
-from harness.record.timeline.load import load
 from harness.results import requests
 from harness.results import wording as words
 from harness.results.example import Example, Operation
 from harness.results.verdict import FaultReport, Validity, Verdict
 from reports import under_way
 from reports.axis.axis import embed, time_axis
-from reports.axis.subjects import ShownFinding, Span, spans
-from reports.charts import gantt, over_time
 from reports.findings_text import describe_indeterminate
 from reports.html import checked, excerpts, folder
 from reports.html.findings import ReportAnomaly, examples, report_anomalies
@@ -41,9 +38,12 @@ from reports.html.stories import ReportStory, report_stories
 from reports.html.template import WIDTHS, Drawings, policy, template
 from reports.junit import junit
 from reports.liveness_text import describe_recovery, recovery_details
-from reports.series import Series, by_second, into_buckets
+from reports.pictures import gantt, over_time
+from reports.series import Series, into_buckets
 from reports.settings import flatten, setting_text
 from reports.story.commands import folder_argument
+from reports.story.run import Story
+from reports.story.subjects import Interval, ShownFinding, spans
 from reports.summary import causes_first, describe_invalid
 
 MORE_LOGS = "run it on a local cluster, where all logs can be read"
@@ -70,23 +70,21 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     ordered = causes_first(verdict.anomalies)
     operations = (operation for example in examples(ordered) for operation in example.operations)
     lines = excerpts.Excerpts(folder_path, operations)
-    ends = [fault.end_s if fault.end_s is not None else fault.start_s for fault in faults]
     tables = RunTables(folder_path)
-    timeline = load(tables, _end_s(contents))
-    seconds = by_second(timeline, at_least_s=max(ends, default=1.0))
-    measured = into_buckets(seconds)
+    story = Story(tables, faults, _end_s(contents))
+    measured = into_buckets(story.seconds)
     protocol, unread = _read_protocol(tables)
     changed = protocol.under_way()[:MOST_CHANGED_REQUESTS]
     traceable = folder_path if tables.wall_ms_at_zero is not None else None
     shown = list(examples(ordered))
-    spans, unplaced = _read_spans(tables, shown)
+    spans, unplaced = _read_spans(story, shown)
     anomalies = report_anomalies(ordered, faults, protocol, traceable, spans)
-    stories, unread_stories = report_stories(tables, timeline, ordered, faults, protocol)
-    met_by_fault, trouble = _describe_met(tables, faults) if not timeline.missing else ([], [])
+    stories, unread_stories = report_stories(story, ordered)
+    met_by_fault, trouble = _describe_met(tables, faults) if not story.timeline.missing else ([], [])
     axis = time_axis(
         tables,
-        timeline=timeline,
-        seconds=seconds,
+        timeline=story.timeline,
+        seconds=story.seconds,
         faults=faults,
         phases=contents.metadata.phases if contents.metadata else (),
         examples=shown,
@@ -140,7 +138,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         requests=list(requests.rows(verdict.requests)),
         command=_command(verdict, contents),
         enclosed=folder.files_to_enclose(folder_path, len(verdict.line().encode()) + 1),
-        missing=list(dict.fromkeys(chain(contents.missing, timeline.missing, *notes, axis.missing))),
+        missing=list(dict.fromkeys(chain(contents.missing, story.timeline.missing, *notes, axis.missing))),
     )
 
 
@@ -160,10 +158,10 @@ def _filters(wall_ms: float | None) -> dict[str, Callable[..., Any]]:
     }
 
 
-def _read_spans(tables: RunTables, shown: Sequence[Example]) -> tuple[list[Span | None], list[str]]:
+def _read_spans(story: Story, shown: Sequence[Example]) -> tuple[list[Interval | None], list[str]]:
     """Return when each example happened, and notes about errors."""
     try:
-        return spans(tables, shown), []
+        return spans(story, shown), []
     except (UnreadableInput, pa.ArrowException) as error:
         note = words.printable(f"the times of findings cannot be read: {error}", 300)
         return [None] * len(shown), [note]

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from reports.charts.sequence import sequence
-from reports.counterexample.diagram import Diagram
+from reports.pictures.sequence import sequence
+from reports.story.diagram import Diagram
 
 WIDTH = 920
 STYLE = """

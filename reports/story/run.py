@@ -16,13 +16,14 @@ from harness.common.errors import UnreadableInput
 from harness.record.protocol_journal import ProtocolJournal
 from harness.record.table_reader import Row, RunTables
 from harness.record.timeline.by_logs import stored_states
-from harness.record.timeline.load import load
+from harness.record.timeline.load import load, reads_logs
 from harness.record.timeline.markers import batches_of
 from harness.record.timeline.model import Timeline
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
 from harness.results.wording import printable
 from reports.series import Series, by_second
+from reports.story.logs import Removal, SkippedMarker, coordinator_lines
 from reports.story.model import TICK_NS
 
 OFFSETS = "__consumer_offsets"
@@ -71,6 +72,18 @@ class Story:
         return load(self.tables, self.end_s)
 
     @cached_property
+    def transactions(self) -> pa.Table:
+        """The transactions of the timeline. Without `timeline`, this reads no batches of data."""
+        if "timeline" in self.__dict__:
+            return self.timeline.transactions
+        return load(self.tables, self.end_s, with_commits=False).transactions
+
+    @cached_property
+    def by_logs(self) -> bool:
+        """Whether the transactions are read from the broker logs, because no stage keeps a journal."""
+        return reads_logs(self.tables)
+
+    @cached_property
     def seconds(self) -> Series:
         """The sums of the transactions and commits by second, at least until the end of the last fault."""
         ends = [fault.end_s if fault.end_s is not None else fault.start_s for fault in self.faults]
@@ -104,11 +117,11 @@ class Story:
     @cached_property
     def ids_by_producer(self) -> Mapping[int, str]:
         """By producer id: its transactional id."""
-        return {
-            row["producer_id"]: row["transactional_id"]
-            for row in self.states
-            if row["producer_id"] is not None and row["transactional_id"] is not None
-        }
+        if not self.tables.exists("transactions"):
+            return {}
+        rows = self.tables.table("transactions", ("producer_id", "transactional_id"))
+        pairs = rows.group_by(["producer_id", "transactional_id"]).aggregate([]).drop_null()
+        return dict(zip(pairs["producer_id"].to_pylist(), pairs["transactional_id"].to_pylist(), strict=True))
 
     @cached_property
     def processes_by_id(self) -> Mapping[str, Sequence[str]]:
@@ -117,7 +130,7 @@ class Story:
         for journal, client in sorted(self.tables.metadata.program_clients.items()):
             for own in client.transactional_ids:
                 users.setdefault(own, []).append(journal)
-        for own in pc.unique(self.timeline.transactions["transactional_id"]).to_pylist():
+        for own in pc.unique(self.transactions["transactional_id"]).to_pylist():
             if own is not None and own not in users:
                 process = self.transactions_of(own)[0]["process"]
                 if process is not None:
@@ -126,7 +139,7 @@ class Story:
 
     def transactions_of(self, transactional_id: str) -> list[dict[str, Any]]:
         """Return the transactions of an id, in the order of their start."""
-        table = self.timeline.transactions
+        table = self.transactions
         own = table.filter(pc.fill_null(pc.equal(table["transactional_id"], transactional_id), False))
         return list(own.sort_by("begin_ns").to_pylist())
 
@@ -160,7 +173,7 @@ class Story:
         stamp_ns = self.tables.at_ns(batch["max_timestamp_ms"])
         if stamp_ns is None:
             return None, False
-        if begin_ns is None and self.timeline.by_logs and batch["transactional"]:
+        if begin_ns is None and self.by_logs and batch["transactional"]:
             begin_ns = (self.transaction_of(batch) or {}).get("begin_ns")
         marker_ns = self.marker_ns(batch)
         at_ns = max(stamp_ns, stamp_ns if begin_ns is None else begin_ns)
@@ -179,6 +192,15 @@ class Story:
             if row["begin_ns"] is not None and (marker_ns is None or row["begin_ns"] <= marker_ns + TICK_NS)
         ]
         return rows[-1] if rows else None
+
+    def time_of(self, position: Position) -> int | None:
+        """Return the time of a record or a marker in the log of its partition. None: the log is not stored."""
+        batch = self.batch(position)
+        if batch is not None:
+            return self.written_ns(batch)[0]
+        tp, offset = position
+        rows = self.tables.rows("batches", tp=[tp], base_offset=[offset], leader=[True])
+        return self.tables.at_ns(rows[0]["max_timestamp_ms"]) if rows else None
 
     def markers_ns(self, tp: int, producer_id: int) -> list[int]:
         """Return when the markers of a producer were written to a partition."""
@@ -200,6 +222,20 @@ class Story:
             mask = pc.and_(mask, pc.equal(table["producer_id"], producer_id))
         rows = table.filter(mask).to_pylist()
         return sorted(rows, key=lambda row: (row["log_tp"], row["log_offset"]))
+
+    @property
+    def removals(self) -> list[Removal]:
+        """The members that groups removed, from the brokers' logs, in order of time."""
+        return self._coordinator_lines[0]
+
+    @property
+    def skipped_markers(self) -> list[SkippedMarker]:
+        """The markers that brokers logged that they do not write, in order of time."""
+        return self._coordinator_lines[1]
+
+    @cached_property
+    def _coordinator_lines(self) -> tuple[list[Removal], list[SkippedMarker]]:
+        return coordinator_lines(self.tables)
 
     # The journals
 

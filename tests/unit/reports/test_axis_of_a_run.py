@@ -19,8 +19,9 @@ from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
 from reports.axis.axis import TimeAxis, embed, time_axis
 from reports.axis.lane import MOST_LANES, AxisBar, Lane, LaneGroup
-from reports.axis.subjects import ShownFinding, spans
 from reports.series import by_second
+from reports.story.run import Story
+from reports.story.subjects import ShownFinding, spans
 from tests.support.changed_requests import write_held_requests
 from tests.support.synthetic_store import MS, write_table
 
@@ -235,7 +236,7 @@ def test_an_example_is_placed_by_its_operations_or_else_by_the_time_of_its_recor
         {"group": "shop", "from_s": 3.0, "to_s": 1e300},
         {"group": "shop", "from_s": "3", "to_s": 8},
     ]
-    assert spans(RunTables(folder), [Example.from_json(each) for each in examples]) == [
+    assert spans(Story(RunTables(folder)), [Example.from_json(each) for each in examples]) == [
         (1.0, 2.0),
         (70.0, 71.0),
         (1.0, 2.5),

@@ -11,18 +11,17 @@ from msgspec import structs
 
 from harness.common.secrets import REDACTED
 from harness.protocol.journal import ProxyJournal
-from harness.record.protocol_journal import JOURNAL, ProtocolJournal, RequestRecord, RuleEvent
+from harness.record.protocol_journal import JOURNAL, RequestRecord, RuleEvent
 from harness.record.table_reader import RunTables
-from harness.record.timeline.load import load
 from harness.results.example import Example
 from harness.results.run_metadata import ProgramClient, RunMetadata
 from harness.results.verdict import AnomalyFindings, FaultReport
-from reports.counterexample import diagram as diagram_module
-from reports.counterexample.diagram import Kind
-from reports.counterexample.story import Story, tell
 from reports.html.stories import report_stories
+from reports.story import diagram as diagram_module
 from reports.story.by_journals import of_id
-from reports.story.run import Story as RunStory
+from reports.story.counterexamples import Counterexample, counterexamples
+from reports.story.model import Kind
+from reports.story.run import Story
 from tests.support.changed_requests import ZERO_NS, at, end_txn, write_held_requests
 from tests.support.diagrams import DIAGRAMS, first_missing
 from tests.support.histories import WALL_MS, History
@@ -56,7 +55,7 @@ def stories_of(
     sent_s: float = 0.0,
     keep_assignments: bool = False,
     request: Mapping[str, Any] | None = None,
-) -> list[Story]:
+) -> list[Counterexample]:
     history.alter("assignments", lambda row: row if keep_assignments else None)
     write_store(folder, [(1, history)], log=True)
     RunMetadata(faults=faults, program_clients=clients or {}).save(folder / "metadata.json")
@@ -65,18 +64,18 @@ def stories_of(
         write_held_requests(folder, *held, sent_s=sent_s, **(request or {}))
     t = RunTables(folder, WALL_MS)
     findings = AnomalyFindings(len(examples), examples=[Example.from_json(example) for example in examples])
-    return tell(t, load(t), [("reprocessed-input", findings)], faults, t.protocol)
+    return counterexamples(Story(t, faults), [("reprocessed-input", findings)])
 
 
 def record(offset: int, value: str | None, topic: str = "x") -> dict[str, Any]:
     return {"topic": topic, "partition": 0, "offset": offset, "value": value}
 
 
-def messages(story: Story) -> list[str]:
+def messages(story: Counterexample) -> list[str]:
     return [str(message) for message in story.diagram.messages]
 
 
-def bad(story: Story) -> list[str]:
+def bad(story: Counterexample) -> list[str]:
     """Return the messages that a correct run does not have."""
     return [str(message) for message in story.diagram.messages if message.bad]
 
@@ -301,10 +300,10 @@ def test_a_state_has_the_time_of_its_record_as_in_a_trace(tmp_path: Path) -> Non
     early = {"update_ms": int(WALL_MS) + 1}
     history.alter("transactions", lambda row: row | early if row["state"] == "PrepareCommit" else row)
     (story,) = stories_of(tmp_path, history, example)
-    drawn = [message.time_ns for message in story.diagram.messages if message.kind is Kind.STATE]
+    drawn = [message.at_ns for message in story.diagram.messages if message.kind is Kind.STATE]
     t = RunTables(tmp_path, WALL_MS)
     steps = [
-        step for own in ("id-1", "id-2") for step in of_id(RunStory(t), own) if "PrepareCommit" in step.words
+        step for own in ("id-1", "id-2") for step in of_id(Story(t), own) if "PrepareCommit" in step.words
     ]
     assert drawn == [step.at_ns for step in steps]
 
@@ -371,7 +370,7 @@ def test_a_lost_record_is_one_that_the_final_reader_passed(tmp_path: Path) -> No
     (story,) = stories_of(tmp_path, history, {"record": record(0, "w:0:0")})
     assert messages(story)[-1] == "x/0 -> z: reads on to @3, without @0"
     assert bad(story) == ["coordinator of id-1 -> x/0: abort marker @1", messages(story)[-1]]
-    assert story.diagram.messages[-1].time_ns == history.rows["ops"][-1]["return_ns"]
+    assert story.diagram.messages[-1].at_ns == history.rows["ops"][-1]["return_ns"]
 
 
 def test_findings_with_one_cause_are_one_story_and_the_smallest_is_drawn(tmp_path: Path) -> None:
@@ -674,7 +673,7 @@ def test_the_finding_of_the_first_anomaly_is_drawn(tmp_path: Path) -> None:
         (name, AnomalyFindings(1, examples=[Example.from_json(example)]))
         for name, example in (("aborted-read", larger), ("dirty-read", {"record": record(3, "w:1:0")}))
     ]
-    (story,) = tell(t, load(t), found, (), t.protocol)
+    (story,) = counterexamples(Story(t, ()), found)
     assert story.shown.anomaly == "aborted-read"
 
 
@@ -708,7 +707,7 @@ def test_what_happened_is_told_without_the_requests_if_their_times_are_not_known
     (tmp_path / "run.toml").write_text("[run]\n")
     t = RunTables(tmp_path, WALL_MS)
     found = [("reprocessed-input", AnomalyFindings(1, examples=[Example.from_json(example)]))]
-    (story,) = tell(t, load(t), found, (), ProtocolJournal())
+    (story,) = counterexamples(Story(t, ()), found)
     assert "a/0 -> w: input @0" in messages(story)
 
 
@@ -856,7 +855,7 @@ def test_a_story_of_all_examples_does_not_claim_the_findings_without_an_example(
     stories_of(tmp_path, history, example)
     t = RunTables(tmp_path, WALL_MS)
     findings = AnomalyFindings(149, examples=[Example.from_json(example)] * 2)
-    (story,), _ = report_stories(t, load(t), [("reprocessed-input", findings)], (), t.protocol)
+    (story,), _ = report_stories(Story(t, ()), [("reprocessed-input", findings)])
     assert story.counted == "Findings told here together: all 2 reprocessed-input that are shown (of 149)."
 
 
@@ -873,11 +872,11 @@ def test_the_lines_of_the_programs_of_a_finding_are_shown_around_it(tmp_path: Pa
         (tmp_path / "workers" / name).write_text("".join(stamped))
     t = RunTables(tmp_path, WALL_MS)
     findings = AnomalyFindings(1, examples=[Example.from_json(example)])
-    (story,), _ = report_stories(t, load(t), [("reprocessed-input", findings)], (), t.protocol)
+    (story,), _ = report_stories(Story(t, ()), [("reprocessed-input", findings)])
     assert [(line.at, line.words) for line in story.log] == [("0.004 s", f"aborts password={REDACTED}")]
     whole_second = f"{logged_at(0.0)[:19]}Z"
     (tmp_path / "workers" / "w.log").write_text(f"{whole_second} aborts\n")
-    (story,), _ = report_stories(t, load(t), [("reprocessed-input", findings)], (), t.protocol)
+    (story,), _ = report_stories(Story(t, ()), [("reprocessed-input", findings)])
     first_s = datetime.fromisoformat(whole_second).timestamp() - WALL_MS / 1000
     assert [(line.at, line.words) for line in story.log] == [
         (f"{first_s:.1f} to {first_s + 1:.1f} s", "aborts")

@@ -2,8 +2,9 @@
 
 import re
 
-from reports.charts.sequence import legend, sequence
-from reports.counterexample.diagram import EVERYBODY, Diagram, Kind, Message, Participant, Rank
+from reports.pictures.sequence import legend, sequence
+from reports.story.diagram import Diagram, Participant, Rank
+from reports.story.model import EVERYBODY, Kind, Message
 
 
 def diagram(*messages: Message) -> Diagram:

@@ -1,24 +1,23 @@
 """What happened in an invalid run: its findings by cause, with the diagram of the smallest finding of each cause."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from harness.record.protocol_journal import ProtocolJournal
-from harness.record.table_reader import RunTables
-from harness.record.timeline.model import Timeline
 from harness.results.example import Example
-from harness.results.verdict import AnomalyFindings, FaultReport
-from reports.counterexample.attempts import Attempt, attempts_of
-from reports.counterexample.cause import FoundCause, find_cause
-from reports.counterexample.diagram import Diagram, draw_diagram
-from reports.counterexample.finding_rows import FindingEvidence
+from harness.results.verdict import AnomalyFindings
+from reports.story.attempts import Attempt, attempts_of
+from reports.story.cause import FoundCause, find_cause
+from reports.story.diagram import Diagram, draw_diagram
+from reports.story.run import Story
+from reports.story.subjects import inputs_of, records_of
 
-MOST_STORIES = 3
+MOST_COUNTEREXAMPLES = 3
 MOST_EXAMPLES = 10
 
 
 @dataclass(frozen=True)
-class StoryFinding:
+class CausedFinding:
     """A finding, with what is known about it."""
 
     anomaly: str
@@ -40,62 +39,56 @@ class StoryFinding:
 
 
 @dataclass
-class Story:
+class Counterexample:
     """The findings of one cause."""
 
     cause: FoundCause
-    shown: StoryFinding
+    shown: CausedFinding
     diagram: Diagram
     counts: dict[str, int] = field(default_factory=dict)
     """By anomaly: how many findings have this cause, of those that have an example."""
 
 
-def tell(
-    t: RunTables,
-    timeline: Timeline,
-    anomalies: Iterable[tuple[str, AnomalyFindings]],
-    faults: Sequence[FaultReport],
-    protocol: ProtocolJournal,
-) -> list[Story]:
-    """Return at most `MOST_STORIES` of the anomalies that decide the verdict, those with a known cause first.
+def counterexamples(story: Story, anomalies: Iterable[tuple[str, AnomalyFindings]]) -> list[Counterexample]:
+    """Return at most `MOST_COUNTEREXAMPLES` of the anomalies that decide the verdict, those with a known cause first.
 
     Raises `UnreadableInput` for a damaged table.
     """
     bad = [(name, findings) for name, findings in anomalies if not findings.allowed]
     examples = [example for _, findings in bad for example in findings.examples[:MOST_EXAMPLES]]
-    evidence = FindingEvidence(t, timeline, examples, faults, protocol)
+    story.load_batches(
+        each for example in examples for each in [*records_of(story, example), *inputs_of(story, example)]
+    )
     names = {name for name, _ in bad}
     all_findings = [
-        _finding(evidence, name, number, example, root=findings.because not in names, rank=rank)
+        _finding(story, name, number, example, root=findings.because not in names, rank=rank)
         for rank, (name, findings) in enumerate(bad)
         for number, example in enumerate(findings.examples[:MOST_EXAMPLES], 1)
     ]
-    by_cause: dict[str, list[StoryFinding]] = {}
+    by_cause: dict[str, list[CausedFinding]] = {}
     for finding in all_findings:
         cause = _cause_of_its_attempts(finding, all_findings)
         key = cause.key if cause.known else f"{cause.key}: {_root(finding.anomaly, dict(bad))}"
         by_cause.setdefault(key, []).append(replace(finding, cause=cause))
-    stories = []
+    found = []
     for findings_of_cause in by_cause.values():
         shown = min(findings_of_cause, key=lambda each: each.order)
-        diagram = draw_diagram(evidence, shown.example, shown.attempts, shown.cause)
-        story = Story(shown.cause, shown, diagram)
-        for each in findings_of_cause:
-            story.counts[each.anomaly] = story.counts.get(each.anomaly, 0) + 1
-        stories.append(story)
-    stories.sort(key=lambda story: not story.cause.known)
-    return stories[:MOST_STORIES]
+        diagram = draw_diagram(story, shown.example, shown.attempts, shown.cause)
+        counts = Counter(each.anomaly for each in findings_of_cause)
+        found.append(Counterexample(shown.cause, shown, diagram, dict(counts)))
+    found.sort(key=lambda each: not each.cause.known)
+    return found[:MOST_COUNTEREXAMPLES]
 
 
 def _finding(
-    evidence: FindingEvidence, anomaly: str, number: int, example: Example, *, root: bool, rank: int
-) -> StoryFinding:
-    attempts = attempts_of(evidence, example)
-    cause = find_cause(evidence, example, attempts)
-    return StoryFinding(anomaly, number, example, attempts, cause, root, rank)
+    story: Story, anomaly: str, number: int, example: Example, *, root: bool, rank: int
+) -> CausedFinding:
+    attempts = attempts_of(story, example)
+    cause = find_cause(story, example, attempts)
+    return CausedFinding(anomaly, number, example, attempts, cause, root, rank)
 
 
-def _cause_of_its_attempts(finding: StoryFinding, others: Iterable[StoryFinding]) -> FoundCause:
+def _cause_of_its_attempts(finding: CausedFinding, others: Iterable[CausedFinding]) -> FoundCause:
     """Return the cause of a finding. If it is not known, that of another finding of the same transaction."""
     if not finding.cause.known:
         own = {(attempt.process, attempt.name, attempt.begin_ns) for attempt in finding.attempts}

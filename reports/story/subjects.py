@@ -1,16 +1,16 @@
 """The transactional ids and partitions that findings name, and the times of the findings."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from harness.record.table_reader import RunTables
 from harness.results import MOST_S
-from harness.results.example import Example, Operation
+from harness.results.example import Example, Operation, Part
 from harness.results.wording import integer
+from reports.story.run import Position, Story
 
-Span = tuple[float, float]
+MOST_RECORDS = 50
+MOST_INPUTS = 3
+Interval = tuple[float, float]
 """The begin and the end of something, in seconds since the start of the run."""
 
 
@@ -21,7 +21,7 @@ class ShownFinding:
     anomaly: str
     anchor: str
     sentence: str
-    span: Span | None = None  # None: its time is not known
+    span: Interval | None = None  # None: its time is not known
     decides: bool = True  # false for warnings and permitted anomalies
 
 
@@ -60,30 +60,31 @@ def subjects(examples: Iterable[Example]) -> Subjects:
     )
 
 
-def spans(t: RunTables, examples: Sequence[Example]) -> list[Span | None]:
+def spans(story: Story, examples: Sequence[Example]) -> list[Interval | None]:
     """Return when each example happened: from the start of its first operation to the end of its last one.
 
     For an example without times of operations, this is the time of its records in the leaders' logs. A finding that is
     an interval, such as `stalled`, has its times itself. Raises `UnreadableInput`.
     """
-    by_operations = [_own_interval(example) or _of_operations(example) for example in examples]
-    without = [example for example, span in zip(examples, by_operations, strict=True) if span is None]
-    positions = {position for example in without for position in _positions(t, example)}
-    times_s = _log_times(t, positions) if positions else {}
-    placed = []
-    for example, span in zip(examples, by_operations, strict=True):
-        own_s = [times_s[position] for position in _positions(t, example) if position in times_s]
-        placed.append(span or ((min(own_s), max(own_s)) if own_s else None))
+    placed: list[Interval | None] = [_own_interval(each) or _of_operations(each) for each in examples]
+    without = {
+        n: _first_positions(story, examples[n]) for n, interval in enumerate(placed) if interval is None
+    }
+    story.load_batches(position for positions in without.values() for position in positions)
+    for n, positions in without.items():
+        times_ns = (story.time_of(position) for position in positions)
+        times_s = [time_ns / 1e9 for time_ns in times_ns if time_ns is not None]
+        placed[n] = (min(times_s), max(times_s)) if times_s else None
     return placed
 
 
-def _own_interval(example: Example) -> Span | None:
+def _own_interval(example: Example) -> Interval | None:
     times_s = [example.facts.get(name) for name in ("from_s", "to_s")]
     known_s = [float(at_s) for at_s in times_s if isinstance(at_s, int | float) and 0 <= at_s <= MOST_S]
     return (min(known_s), max(known_s)) if len(known_s) == len(times_s) else None
 
 
-def _of_operations(example: Example) -> Span | None:
+def _of_operations(example: Example) -> Interval | None:
     """A reader reads long after the fact, so its time counts only if there is no other operation."""
     writers = [operation for operation in example.operations if operation.label != "reader"]
     times = [time for operation in writers or example.operations for time in _times_s(operation)]
@@ -95,40 +96,35 @@ def _times_s(operation: Operation) -> list[float]:
     return [time_ns / 1e9 for time_ns in times_ns if time_ns is not None]
 
 
-def _positions(t: RunTables, example: Example) -> list[tuple[int, int]]:
-    """Return the positions (`tp`, offset) of its records, or else of its inputs."""
-    for parts in (example.records, (*example.inputs, *example.positions)):
-        positions = [
-            (t.numbers[topic, partition], offset)
-            for part in parts
-            if isinstance(topic := part.get("topic"), str)
-            and (partition := integer(part.get("partition"))) is not None
-            and (topic, partition) in t.numbers
-            and (offset := integer(part.get("offset"))) is not None
-        ]
-        if positions:
-            return positions
-    return []
+def _first_positions(story: Story, example: Example) -> list[Position]:
+    """Return the positions of its records, or else of its inputs."""
+    records = positions_of(story, example.records)
+    return records or positions_of(story, (*example.inputs, *example.positions))
 
 
-def _log_times(t: RunTables, positions: Iterable[tuple[int, int]]) -> Mapping[tuple[int, int], float]:
-    """Return the time of the batch at each of these positions, in seconds since the start of the run."""
-    if not t.exists("batches"):
-        return {}
-    wanted = sorted(positions)
-    names = ("tp", "base_offset", "last_offset", "max_timestamp_ms")
-    table = t.table("batches", names, leader=[True], tp={tp for tp, _ in wanted})
-    table = table.sort_by([("tp", "ascending"), ("base_offset", "ascending")])
-    if not len(table):
-        return {}
-    tp, first, last, time_ms = (table[name].to_numpy().astype(np.int64) for name in names)
-    width = max(int(last.max()), *(offset for _, offset in wanted)) + 1  # so that one number is a position
-    keys = np.array([tp_wanted * width + offset for tp_wanted, offset in wanted])
-    rows = np.searchsorted(tp * width + first, keys, side="right") - 1
-    times_s = {}
-    for position, key, row in zip(wanted, keys, rows, strict=True):
-        if row >= 0 and key <= tp[row] * width + last[row]:
-            time_ns = t.at_ns(float(time_ms[row]))
-            if time_ns is not None:
-                times_s[position] = time_ns / 1e9
-    return times_s
+def records_of(story: Story, example: Example) -> list[Position]:
+    """Return the positions of the first records of an example."""
+    return positions_of(story, example.records)
+
+
+def inputs_of(story: Story, example: Example) -> list[Position]:
+    """Return the positions of the first inputs of an example."""
+    return positions_of(story, example.inputs, MOST_INPUTS)
+
+
+def offset_partitions_of(story: Story, example: Example) -> set[int]:
+    """Return the partitions whose committed offsets tell about an example: those of its inputs and offsets."""
+    numbers = story.tables.numbers
+    parts = [(str(part.get("topic")), integer(part.get("partition")) or 0) for part in example.offsets]
+    return {numbers[each] for each in parts if each in numbers} | {tp for tp, _ in inputs_of(story, example)}
+
+
+def positions_of(story: Story, parts: Iterable[Part], most: int = MOST_RECORDS) -> list[Position]:
+    """Return the first positions of some parts of an example that are in partitions of the run, each once."""
+    positions: dict[Position, None] = {}
+    for part in parts:
+        offset, partition = integer(part.get("offset")), integer(part.get("partition"))
+        tp = story.tables.numbers.get((str(part.get("topic")), partition if partition is not None else -1))
+        if tp is not None and offset is not None:
+            positions[tp, offset] = None
+    return list(positions)[:most]

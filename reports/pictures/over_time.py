@@ -16,7 +16,7 @@ from harness.record.timeline.by_logs import UNNAMED
 from harness.record.timeline.model import Ending
 from harness.results.verdict import FaultReport
 from harness.results.wording import milliseconds, number, plural, printable
-from reports.charts.svg import Drawing, ticks, time_axis
+from reports.pictures.svg import Drawing, ticks, time_axis
 from reports.series import Series
 
 PANEL, STRIP, GAP, LANE = 96, 26, 34, 18

@@ -1,4 +1,4 @@
-"""Warnings and errors in the logs of brokers and programs, with their times and without secrets.
+"""The lines of logs: warnings and errors, removed members, and skipped markers, with their times and without secrets.
 
 A line counts if it has a level and a time stamp. These forms are known: ISO 8601 and Go's default (`2026/11/27
 17:26:03`) near the start of a line with a level (`ERROR`, `level=error`), librdkafka (`%3|1795770797.448|FAIL|`), and
@@ -40,6 +40,15 @@ _LEVEL = re.compile(
 _LIBRDKAFKA = re.compile(r"%(?P<level>[0-7])\|(?P<time>\d{9,11}\.\d{3})\|(?P<text>.*)", re.DOTALL)
 _QUICK = re.compile(rb"WARN|ERR|FATAL|SEVERE|CRITICAL|PANIC|(?i:level|lvl|severity)|^%[0-4]\|")
 """Every line with a warning or an error has a match. It saves decoding the others, which are most of a broker's log."""
+_REMOVED = re.compile(
+    r" group (?P<group>\S+) in state .*reason: removing member (?P<member>\S+) on (?P<why>[^.;)]+)"
+    r"|GroupId (?P<own_group>\S+?)\] Member (?P<own_member>\S+) fenced from the group because (?P<own_why>[^.;]+)"
+)
+"""A removal in the log of a group coordinator: of the classic protocol, and of KIP-848."""
+_SKIPPED = re.compile(
+    r"Couldn't find leader endpoint for partitions \S*\((?P<partitions>.*?)\) .* for (?P<id>[^,]+),"
+)
+"""A line of a transaction coordinator that writes no markers to some partitions."""
 _WARNINGS = frozenset(("WARN", "WARNING"))
 _ERRORS = frozenset(("ERROR", "FATAL", "SEVERE", "CRITICAL", "ERR", "PANIC", "DPANIC"))
 _PINO = {40: "WARN", 50: "ERROR", 60: "FATAL"}
@@ -55,6 +64,26 @@ class TimedLogLine:
     file: str  # relative to the run folder
     number: int
     text: str  # without its time
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A group coordinator removed a member that did not leave by itself."""
+
+    at_ns: int
+    group: str
+    member: str
+    why: str
+
+
+@dataclass(frozen=True)
+class SkippedMarker:
+    """A transaction coordinator wrote no marker of a transactional id to some partitions."""
+
+    at_ns: int
+    broker: str  # `broker 2`
+    transactional_id: str
+    partitions: Sequence[str]  # as brokers write them: `invoices-2`
 
 
 def read_logs(
@@ -126,6 +155,35 @@ def near(lines: Sequence[TimedLogLine], moments_s: Iterable[float], most: int) -
         return min((abs(line.time_s - moment) for moment in moments), default=0.0), line.level != "error"
 
     return sorted(sorted(lines, key=distance)[:most], key=lambda line: line.time_s)
+
+
+def coordinator_lines(t: RunTables) -> tuple[list[Removal], list[SkippedMarker]]:
+    """Return the members that groups removed and the markers that were not written, each in order of time."""
+    removals, skipped = [], []
+    for at_ns, broker, match in sorted(_coordinator_lines(t), key=lambda line: line[0]):
+        facts = match.groupdict()
+        if match.re is _SKIPPED:
+            skipped.append(SkippedMarker(at_ns, broker, facts["id"], facts["partitions"].split(", ")))
+        else:
+            own = (facts[name] or facts[f"own_{name}"] for name in ("group", "member", "why"))
+            removals.append(Removal(at_ns, *own))
+    return removals, skipped
+
+
+def _coordinator_lines(t: RunTables) -> Iterator[tuple[int, str, re.Match[str]]]:
+    for path in sorted(t.folder.glob("brokers/*/server.log")):
+        with suppress(OSError), path.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                match = _REMOVED.search(line) or _SKIPPED.search(line)
+                at_ns = _logged_ns(t, line) if match else None
+                if match and at_ns is not None:
+                    yield at_ns, f"broker {path.parent.name}", match
+
+
+def _logged_ns(t: RunTables, line: str) -> int | None:
+    with suppress(ValueError):
+        return t.at_ns(datetime.fromisoformat(line.split(" ", 1)[0]).timestamp() * 1000)
+    return None
 
 
 def _logs(folder: Path) -> Iterator[tuple[str, Path]]:

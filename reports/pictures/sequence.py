@@ -5,8 +5,9 @@ from textwrap import wrap
 from markupsafe import Markup
 
 from harness.results.wording import printable
-from reports.charts.svg import Drawing
-from reports.counterexample.diagram import EVERYBODY, Diagram, Kind, Message
+from reports.pictures.svg import Drawing
+from reports.story.diagram import Diagram
+from reports.story.model import EVERYBODY, Kind, Message
 
 ROW, LINE, TIMES = 30.0, 15.0, 76.0
 MOST_LINES = 5
@@ -82,7 +83,7 @@ def _draw(drawing: Drawing, message: Message, lifelines: dict[str, float], y: fl
 
 
 def _time(message: Message) -> str:
-    return "" if message.time_ns is None else f"{message.time_ns / 1e9:,.3f} s"
+    return "" if message.at_ns is None else f"{message.at_ns / 1e9:,.3f} s"
 
 
 def _lines(name: str, most: int) -> list[str]:

@@ -14,8 +14,10 @@ from harness.record.table_reader import Row
 from harness.results.example import Example
 from harness.results.verdict import FaultReport
 from harness.results.wording import join_words, printable, seconds
-from reports.counterexample.attempts import TICK_NS, Attempt, changed_requests, is_process
-from reports.counterexample.finding_rows import FindingEvidence
+from reports.story.attempts import Attempt, changed_requests, is_process
+from reports.story.model import TICK_NS
+from reports.story.run import Story
+from reports.story.subjects import offset_partitions_of
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,12 @@ MOST_CHANGED = 3
 """At most this many further requests are named that rules changed at the same time."""
 
 
-def find_cause(evidence: FindingEvidence, example: Example, attempts: Sequence[Attempt]) -> FoundCause:
+def find_cause(story: Story, example: Example, attempts: Sequence[Attempt]) -> FoundCause:
     """Return the cause of a finding, as far as the evidence shows it."""
-    planted = _planted(evidence)
-    outside = _outside(evidence, example, attempts)
+    planted = _planted(story)
+    outside = _outside(story, example, attempts)
     for find in (_late_request, _unmarked, _zombie, _other_end, _death):
-        cause = find(evidence, attempts)
+        cause = find(story, attempts)
         if cause is not None:
             sentences = [*planted, *cause.sentences, *(outside.sentences if outside else ())]
             return replace(cause, key=outside.key if outside else cause.key, sentences=sentences)
@@ -50,7 +52,7 @@ def find_cause(evidence: FindingEvidence, example: Example, attempts: Sequence[A
         return FoundCause(outside.key, [*planted, *outside.sentences])
     if planted:
         return FoundCause("planted", planted)
-    return _changed_meanwhile(evidence, attempts) or _before(evidence, example, attempts)
+    return _changed_meanwhile(story, attempts) or _before(story, example, attempts)
 
 
 def at(time_ns: float) -> str:
@@ -58,8 +60,8 @@ def at(time_ns: float) -> str:
     return f"{time_ns / 1e9:,.3f} s"
 
 
-def _planted(evidence: FindingEvidence) -> list[str]:
-    options = evidence.t.settings.get("options")
+def _planted(story: Story) -> list[str]:
+    options = story.tables.settings.get("options")
     defect = options.get("defect") if isinstance(options, dict) else None
     return [f"The mistake was planted: --defect {printable(defect, 60)}."] if defect else []
 
@@ -67,12 +69,12 @@ def _planted(evidence: FindingEvidence) -> list[str]:
 # A request that came late, or twice
 
 
-def _late_request(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
+def _late_request(story: Story, attempts: Sequence[Attempt]) -> FoundCause | None:
     """A request of an earlier transaction was delivered in an attempt, or a request behind the end of its own."""
     for attempt in attempts:
         if attempt.transactional_id is None:
             continue
-        for each in changed_requests(evidence, [attempt.transactional_id], [attempt]):
+        for each in changed_requests(story, [attempt.transactional_id], [attempt]):
             request = each.request
             kept = request.delivered_ns is not None and each.reason
             if not kept or attempt.begin_ns is None or not attempt.lasts_at(request.delivered_ns):
@@ -80,46 +82,45 @@ def _late_request(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> Fou
             if request.errors if request.broker_errors is None else request.broker_errors:
                 continue  # the broker refused it, so it had no effect
             if request.seen_ns < attempt.begin_ns:
-                return _late_for(evidence, attempt, each, attempts)
-            decided_ns = _decision(evidence, attempt)
+                return _late_for(story, attempt, each, attempts)
+            decided_ns = _decision(story, attempt)
             if (
                 request.api == "Produce"
                 and decided_ns is not None
                 and decided_ns <= (request.delivered_ns or 0)
             ):
-                return _behind_the_end(evidence, attempt, each)
+                return _behind_the_end(story, attempt, each)
     return None
 
 
-def _states(evidence: FindingEvidence, attempt: Attempt) -> Iterator[tuple[int, Row]]:
+def _states(story: Story, attempt: Attempt) -> Iterator[tuple[int, Row]]:
     """Yield the states of the attempt's transactional id in the transaction log, with their times."""
-    for row in evidence.states:
-        at_ns = evidence.t.at_ns(row["update_ms"])
-        if row["transactional_id"] == attempt.transactional_id and at_ns is not None:
-            yield at_ns, row
+    for row in story.states:
+        if row["transactional_id"] == attempt.transactional_id and row["at_ns"] is not None:
+            yield row["at_ns"], row
 
 
-def _decision(evidence: FindingEvidence, attempt: Attempt) -> int | None:
+def _decision(story: Story, attempt: Attempt) -> int | None:
     """Return when the coordinator decided to end the attempt's transaction. None: it did not, or it is not known."""
-    for at_ns, row in _states(evidence, attempt):
+    for at_ns, row in _states(story, attempt):
         if str(row["state"]).startswith("Prepare") and attempt.lasts_at(at_ns):
             return at_ns
     return None
 
 
 def _late_for(
-    evidence: FindingEvidence, attempt: Attempt, late: JournaledRequest, attempts: Sequence[Attempt]
+    story: Story, attempt: Attempt, late: JournaledRequest, attempts: Sequence[Attempt]
 ) -> FoundCause:
     request = late.request
     assert request.delivered_ns is not None
-    own = evidence.operation_at(attempt.transactional_id or "", request.seen_ns) or {}
+    own = story.operation_at(attempt.transactional_id or "", request.seen_ns) or {}
     name = f"{printable(own['name'], 60)}, " if own.get("f") == "txn" and own["name"] else ""
     sentences = [
         f"{late.title} belongs to {name}an earlier transaction than {attempt.words}.",
-        f"It {_arrived(late)} in {attempt.words}: {_effect(evidence, attempt, late)}.",
+        f"It {_arrived(late)} in {attempt.words}: {_effect(story, attempt, late)}.",
     ]
-    sentences += _retried(evidence, late)
-    before, after = (_epoch(evidence, attempt, each) for each in (request.seen_ns, request.delivered_ns))
+    sentences += _retried(story, late)
+    before, after = (_epoch(story, attempt, each) for each in (request.seen_ns, request.delivered_ns))
     if before is not None and before == after:
         sentences.append(
             f"The producer epoch was {after} in both transactions, and nothing else in the request says to which of"
@@ -127,13 +128,13 @@ def _late_for(
         )
     elif before is not None and after is not None:
         sentences.append(f"The producer epoch rose from {before} to {after} meanwhile, and did not stop it.")
-    death = _death(evidence, attempts)
+    death = _death(story, attempts)
     sentences += death.sentences if death else ()
-    return _late_cause(evidence, late, sentences)
+    return _late_cause(story, late, sentences)
 
 
-def _late_cause(evidence: FindingEvidence, late: JournaledRequest, sentences: Sequence[str]) -> FoundCause:
-    fault = _fault_number(evidence, late)
+def _late_cause(story: Story, late: JournaledRequest, sentences: Sequence[str]) -> FoundCause:
+    fault = _fault_number(story, late)
     summary = f"{late.request.api} requests arrived late"
     key, number = f"late {late.request.api} by {late.rule}", late.request.number
     return FoundCause(key, sentences, fault, summary=summary, late=number)
@@ -145,14 +146,14 @@ def _arrived(late: JournaledRequest) -> str:
     return f"was {late.action} for {held}, and arrived at {at(delivered_ns)}"
 
 
-def _effect(evidence: FindingEvidence, attempt: Attempt, late: JournaledRequest) -> str:
+def _effect(story: Story, attempt: Attempt, late: JournaledRequest) -> str:
     """Say what a late request did to the attempt's transaction, as far as the transaction log shows it."""
     delivered_ns, answered_ns = late.request.delivered_ns or 0, late.answered_ns
     if answered_ns is None:
         return "the broker gave no answer"
     states = [
         str(row["state"])
-        for at_ns, row in _states(evidence, attempt)
+        for at_ns, row in _states(story, attempt)
         if at_ns >= delivered_ns - TICK_NS and attempt.lasts_at(at_ns)
     ]
     if late.request.api != "EndTxn" or not states or not states[0].startswith("Prepare"):
@@ -162,9 +163,9 @@ def _effect(evidence: FindingEvidence, attempt: Attempt, late: JournaledRequest)
     return f"the coordinator {verb} what {attempt.words} had sent until then{rest}"
 
 
-def _retried(evidence: FindingEvidence, late: JournaledRequest) -> Iterator[str]:
+def _retried(story: Story, late: JournaledRequest) -> Iterator[str]:
     """Say that the client had sent the same request again, and that it was answered first."""
-    journal = evidence.requests_of(late.request.transactional_ids)
+    journal = story.requests_of(late.request.transactional_ids)
     retries = journal.retries()
     for each in journal.passed:
         earlier, answered_ns = retries.get(each.request.number), each.answered_ns
@@ -176,23 +177,23 @@ def _retried(evidence: FindingEvidence, late: JournaledRequest) -> Iterator[str]
             yield f"Its client had got no answer, and had sent the same again: {each.name} {answer} at {when}."
 
 
-def _behind_the_end(evidence: FindingEvidence, attempt: Attempt, late: JournaledRequest) -> FoundCause:
+def _behind_the_end(story: Story, attempt: Attempt, late: JournaledRequest) -> FoundCause:
     sentence = (
         f"{late.title} {_arrived(late)}, when the coordinator had decided to end {attempt.words}: "
-        f"{_effect(evidence, attempt, late)}."
+        f"{_effect(story, attempt, late)}."
     )
     stop = (
         "The brokers should have verified that a transaction was open for it (KIP-890, "
         "transaction.partition.verification.enable)."
     )
-    return _late_cause(evidence, late, [sentence, stop])
+    return _late_cause(story, late, [sentence, stop])
 
 
-def _other_end(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
+def _other_end(story: Story, attempts: Sequence[Attempt]) -> FoundCause | None:
     """A rule answered the request to end an attempt, which was never delivered, and another one ended it otherwise."""
     for attempt in attempts:
-        for each in _answered_by_rule(evidence, attempt):
-            request, journal = each.request, evidence.requests_of(each.request.transactional_ids)
+        for each in _answered_by_rule(story, attempt):
+            request, journal = each.request, story.requests_of(each.request.transactional_ids)
             later = sorted(
                 (other for other in journal.passed if other.request.api == "EndTxn"),
                 key=lambda other: other.request.seen_ns,
@@ -209,46 +210,46 @@ def _other_end(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundC
                 f"{each.title} was answered {each.answer} by {each.by} at {at(each.answered_ns or 0)}.",
                 f"It was never delivered, so {attempt.words} stayed open.",
                 f"Its client went on in it, and {end.name} {verb} all of it at {at(answered_ns)}.",
-                *_passed(evidence, attempt, attempts),
+                *_passed(story, attempt, attempts),
             ]
-            number = _fault_number(evidence, each)
-            summary = "" if number is None else evidence.faults[number - 1].struck
+            number = _fault_number(story, each)
+            summary = "" if number is None else story.faults[number - 1].struck
             return FoundCause(f"other end by {request.rule}", sentences, number, summary=summary)
     return None
 
 
-def _answered_by_rule(evidence: FindingEvidence, attempt: Attempt) -> list[JournaledRequest]:
+def _answered_by_rule(story: Story, attempt: Attempt) -> list[JournaledRequest]:
     """Return the requests in an attempt that rules answered with errors and never delivered."""
     ids = [attempt.transactional_id] if attempt.transactional_id else []
     return [
         each
-        for each in (changed_requests(evidence, ids, [attempt]) if ids else ())
+        for each in (changed_requests(story, ids, [attempt]) if ids else ())
         if each.request.delivered_ns is None and each.request.errors
     ]
 
 
-def _passed(evidence: FindingEvidence, attempt: Attempt, attempts: Sequence[Attempt]) -> Iterator[str]:
+def _passed(story: Story, attempt: Attempt, attempts: Sequence[Attempt]) -> Iterator[str]:
     """Say which later attempt committed the offsets past the inputs of an attempt."""
     others = {position for other in attempts if other != attempt for position in other.records}
-    for row in evidence.offset_commits({tp for tp, _ in attempt.inputs}):
+    for row in story.offset_commits({tp for tp, _ in attempt.inputs}):
         if (row["log_tp"], row["log_offset"]) in others:
-            at_ns = evidence.t.at_ns(row["timestamp_ms"])
+            at_ns = story.tables.at_ns(row["timestamp_ms"])
             when = "" if at_ns is None else f" at {at(at_ns)}"
-            past = f"offset {row['committed']} of {evidence.t.name(row['tp'])}"
+            past = f"offset {row['committed']} of {story.tables.name(row['tp'])}"
             yield f"Group {printable(row['group'], 60)} went past the input{when}: it committed {past}."
 
 
-def _changed_meanwhile(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
+def _changed_meanwhile(story: Story, attempts: Sequence[Attempt]) -> FoundCause | None:
     """Name the first request of an attempt that a rule answered with an error or whose response a client did not get,
     and the changed ones that were under way then. That they are the cause is not known.
     """
     for attempt in attempts:
         ids = [attempt.transactional_id] if attempt.transactional_id else []
-        changed = changed_requests(evidence, ids, [attempt]) if ids else []
+        changed = changed_requests(story, ids, [attempt]) if ids else []
         unreturned = [
             each for each in changed if each.request.returned_ns is None or each.request.broker_errors
         ]
-        first = next(iter(_answered_by_rule(evidence, attempt) or unreturned), None)
+        first = next(iter(_answered_by_rule(story, attempt) or unreturned), None)
         if first is None:
             continue
         others = [
@@ -261,14 +262,14 @@ def _changed_meanwhile(evidence: FindingEvidence, attempts: Sequence[Attempt]) -
         described = [f"{each.describe()}." for each in [first, *others[:MOST_CHANGED]]]
         sentences = [f"The cause is not known. Rules changed requests in {attempt.words}:", *described]
         key = f"{NOT_KNOWN}: {attempt.process}, {attempt.name or attempt.begin_ns}"
-        return FoundCause(key, sentences, _fault_number(evidence, first), known=False)
+        return FoundCause(key, sentences, _fault_number(story, first), known=False)
     return None
 
 
-def _epoch(evidence: FindingEvidence, attempt: Attempt, at_ns: int) -> int | None:
+def _epoch(story: Story, attempt: Attempt, at_ns: int) -> int | None:
     """Return the producer epoch of the attempt's transactional id at a time."""
     epoch = None
-    for update_ns, row in _states(evidence, attempt):
+    for update_ns, row in _states(story, attempt):
         if update_ns > at_ns:
             break
         epoch = epoch if row["epoch"] is None else row["epoch"]
@@ -278,34 +279,34 @@ def _epoch(evidence: FindingEvidence, attempt: Attempt, at_ns: int) -> int | Non
 # A marker that is missing
 
 
-def _unmarked(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
+def _unmarked(story: Story, attempts: Sequence[Attempt]) -> FoundCause | None:
     """The transaction of an attempt was completed, and no marker was written for it to the partition of a record."""
     for attempt in attempts:
-        completion = _completion(evidence, attempt)
+        completion = _completion(story, attempt)
         if completion is None:
             continue
         prepared_ns, completed_ns, next_ns = completion
         for tp, offset in attempt.records:
-            batch = evidence.batch((tp, offset))
-            marker_ns = None if batch is None else evidence.t.at_ns(batch["marker_ms"])
+            batch = story.batch((tp, offset))
+            marker_ns = None if batch is None else story.tables.at_ns(batch["marker_ms"])
             if batch is None or (marker_ns is not None and marker_ns <= next_ns + TICK_NS):
                 continue
             # A batch that came behind the marker of its transaction lacks none.
-            markers_ns = evidence.markers_ns(tp, batch["producer_id"])
+            markers_ns = story.markers_ns(tp, batch["producer_id"])
             if not any(prepared_ns - TICK_NS <= each <= next_ns + TICK_NS for each in markers_ns):
-                cause = _without_marker(evidence, attempt, tp, completed_ns, marker_ns)
+                cause = _without_marker(story, attempt, tp, completed_ns, marker_ns)
                 return replace(cause, unmarked=(tp, completed_ns))
     return None
 
 
-def _completion(evidence: FindingEvidence, attempt: Attempt) -> tuple[int, int, float] | None:
+def _completion(story: Story, attempt: Attempt) -> tuple[int, int, float] | None:
     """Return when the attempt's transaction was prepared and completed, and when the next one of its id began.
 
     A client may begin a transaction before the one before is complete, so the states before the first `Ongoing` are
     those of the one before.
     """
     begun, prepared_ns, completed_ns = False, None, None
-    for at_ns, row in _states(evidence, attempt):
+    for at_ns, row in _states(story, attempt):
         state = str(row["state"])
         if attempt.begin_ns is None or at_ns < attempt.begin_ns - TICK_NS:
             continue
@@ -316,14 +317,14 @@ def _completion(evidence: FindingEvidence, attempt: Attempt) -> tuple[int, int, 
         elif begun and state.startswith("Prepare"):
             prepared_ns = at_ns
         elif begun and state.startswith("Complete"):
-            completed_ns = row["at_ns"]  # after the markers, unlike the decision
+            completed_ns = at_ns
     return None if prepared_ns is None or completed_ns is None else (prepared_ns, completed_ns, inf)
 
 
 def _without_marker(
-    evidence: FindingEvidence, attempt: Attempt, tp: int, completed_ns: int, marker_ns: int | None
+    story: Story, attempt: Attempt, tp: int, completed_ns: int, marker_ns: int | None
 ) -> FoundCause:
-    partition = evidence.t.name(tp)
+    partition = story.tables.name(tp)
     sentences = [
         f"The coordinator completed {attempt.words} at {at(completed_ns)}, and wrote no marker for it to {partition}."
     ]
@@ -336,16 +337,17 @@ def _without_marker(
         )
     skipped = [
         each
-        for each in evidence.skipped_markers(tp, attempt.transactional_id)
-        if each[0] <= completed_ns + TICK_NS
+        for each in story.skipped_markers
+        if each.transactional_id == attempt.transactional_id
+        and partition.replace("/", "-") in each.partitions
+        and each.at_ns <= completed_ns + TICK_NS
     ]
     if skipped:
-        skipped_ns, broker = skipped[-1]
         sentences.append(
-            f"The log of {broker} says at {at(skipped_ns)} that it found no leader of {partition}, and skips the "
-            "marker because the partition is likely deleted (KAFKA-20734)."
+            f"The log of {skipped[-1].broker} says at {at(skipped[-1].at_ns)} that it found no leader of {partition}, "
+            "and skips the marker because the partition is likely deleted (KAFKA-20734)."
         )
-    for number, fault in enumerate(evidence.faults, 1):
+    for number, fault in enumerate(story.faults, 1):
         end_s = float("inf") if fault.end_s is None else fault.end_s
         if (
             fault.acted
@@ -363,17 +365,17 @@ def _without_marker(
 # A process that was paused or died
 
 
-def faults_of_processes(evidence: FindingEvidence, kind: str) -> Iterator[tuple[int, FaultReport, str, int]]:
+def faults_of_processes(story: Story, kind: str) -> Iterator[tuple[int, FaultReport, str, int]]:
     """Yield the number, the process and the time of each fault of a kind (`pause`, `kill`) of a process."""
-    for number, fault in enumerate(evidence.faults, 1):
+    for number, fault in enumerate(story.faults, 1):
         worker = fault.details.get("worker", "")
         if fault.acted and fault.fault.startswith(kind) and worker:
             yield number, fault, worker, round(fault.start_s * 1e9)
 
 
-def _zombie(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
+def _zombie(story: Story, attempts: Sequence[Attempt]) -> FoundCause | None:
     """A process was paused in an attempt and continued it, or did again what another one had done in the pause."""
-    for number, fault, worker, start_ns in faults_of_processes(evidence, "pause"):
+    for number, fault, worker, start_ns in faults_of_processes(story, "pause"):
         resumed_ns = None if fault.end_s is None else round(fault.end_s * 1e9)
         for attempt in attempts:
             others = [other for other in attempts if other.process != attempt.process]
@@ -383,8 +385,8 @@ def _zombie(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCaus
             if is_process(worker, attempt.process) and (attempt.lasts_at(start_ns) or in_the_pause):
                 sentences = [
                     _paused(fault, attempt, "" if in_the_pause else f" in {_which(attempt)}"),
-                    *_taken_over(evidence, others, "Meanwhile"),
-                    *_not_stopped(evidence, attempt, others),
+                    *_taken_over(story, others, "Meanwhile"),
+                    *_not_stopped(story, attempt, others),
                 ]
                 return FoundCause(f"zombie {worker}", sentences, number, summary=fault.struck)
     return None
@@ -404,20 +406,20 @@ def _which(attempt: Attempt) -> str:
     return attempt.name or ("its transaction" if attempt.transactional else "its work")
 
 
-def _taken_over(evidence: FindingEvidence, others: Sequence[Attempt], when: str) -> Iterator[str]:
+def _taken_over(story: Story, others: Sequence[Attempt], when: str) -> Iterator[str]:
     for other in others[:1]:
-        times = [at(each) for each in (other.begin_ns, _end_ns(evidence, other)) if each is not None]
+        times = [at(each) for each in (other.begin_ns, _end_ns(story, other)) if each is not None]
         yield f"{when} {other.process} processed the same input{', from ' if times else ''}{' to '.join(times)}."
 
 
-def _end_ns(evidence: FindingEvidence, attempt: Attempt) -> int | None:
+def _end_ns(story: Story, attempt: Attempt) -> int | None:
     """Return the end of an attempt that is drawn: the response, or without journals the coordinator's decision."""
-    return attempt.decided_ns if evidence.timeline.by_logs else attempt.end_ns
+    return attempt.decided_ns if story.by_logs else attempt.end_ns
 
 
-def _not_stopped(evidence: FindingEvidence, attempt: Attempt, others: Sequence[Attempt]) -> Iterator[str]:
+def _not_stopped(story: Story, attempt: Attempt, others: Sequence[Attempt]) -> Iterator[str]:
     """Say why neither the producer epoch nor the generation of the group stopped the zombie."""
-    own, ended_ns = attempt.transactional_id, _end_ns(evidence, attempt)
+    own, ended_ns = attempt.transactional_id, _end_ns(story, attempt)
     if ended_ns is not None:
         how = {Outcome.OK.value: "was committed", Outcome.FAIL.value: "was aborted"}.get(
             attempt.outcome, "ended"
@@ -435,7 +437,7 @@ def _not_stopped(evidence: FindingEvidence, attempt: Attempt, others: Sequence[A
             f"The producer epoch{epoch} of {attempt.process} was still valid, because no other producer had"
             f" initialised {own}: {join_words(dict.fromkeys(used))}."
         )
-    client = evidence.t.metadata.program_clients.get(attempt.process)
+    client = story.tables.metadata.program_clients.get(attempt.process)
     without_generation = None if client is None else client.without_generation
     if without_generation:
         yield (
@@ -444,13 +446,13 @@ def _not_stopped(evidence: FindingEvidence, attempt: Attempt, others: Sequence[A
         )
     elif without_generation is not None:
         yield f"{attempt.process} sent its offsets with the generation of its consumer."
-    elif evidence.timeline.by_logs:
+    elif story.by_logs:
         yield f"Whether {attempt.process} sent its offsets with the generation of its consumer is not known."
 
 
-def _death(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause | None:
+def _death(story: Story, attempts: Sequence[Attempt]) -> FoundCause | None:
     """A process was killed in an attempt."""
-    for number, fault, worker, start_ns in faults_of_processes(evidence, "kill"):
+    for number, fault, worker, start_ns in faults_of_processes(story, "kill"):
         for attempt in attempts:
             if is_process(worker, attempt.process) and (
                 attempt.lasts_at(start_ns) or _just_before(attempt, start_ns)
@@ -460,7 +462,7 @@ def _death(evidence: FindingEvidence, attempts: Sequence[Attempt]) -> FoundCause
                 others = [other for other in attempts if other.process != attempt.process]
                 sentences: list[str] = [
                     f"{attempt.process} was killed at {at(fault.start_s * 1e9)}, {when} {_which(attempt)}.",
-                    *_taken_over(evidence, others, "Then"),
+                    *_taken_over(story, others, "Then"),
                 ]
                 return FoundCause(f"death of {worker}", sentences, number, summary=fault.struck)
     return None
@@ -473,11 +475,11 @@ def _just_before(attempt: Attempt, time_ns: int) -> bool:
     return attempt.end_ns is not None and 0 <= time_ns - attempt.end_ns <= JUST_NS
 
 
-def _outside(evidence: FindingEvidence, example: Example, attempts: Sequence[Attempt]) -> FoundCause | None:
+def _outside(story: Story, example: Example, attempts: Sequence[Attempt]) -> FoundCause | None:
     """The inputs' offsets were committed outside transactions, though the outputs were sent in transactions."""
-    tps = evidence.offset_partitions(example)
+    tps = offset_partitions_of(story, example)
     transactional = [attempt for attempt in attempts if attempt.transactional]
-    commits: list[Row] = list(evidence.offset_commits(tps)) if transactional else []
+    commits: list[Row] = list(story.offset_commits(tps)) if transactional else []
     if not commits or any(row["transactional"] for row in commits):
         return None
     group = printable(commits[0]["group"], 60)
@@ -488,7 +490,7 @@ def _outside(evidence: FindingEvidence, example: Example, attempts: Sequence[Att
     return FoundCause("offsets outside", [sentence])
 
 
-def _before(evidence: FindingEvidence, example: Example, attempts: Sequence[Attempt]) -> FoundCause:
+def _before(story: Story, example: Example, attempts: Sequence[Attempt]) -> FoundCause:
     """Name the last fault before the finding, if there is one."""
     ends = [
         at
@@ -499,12 +501,12 @@ def _before(evidence: FindingEvidence, example: Example, attempts: Sequence[Atte
     moment_s = example.moment_s() if not ends else max(ends) / 1e9
     earlier = [
         (acted_ns, number, fault)
-        for number, fault in enumerate(evidence.faults, 1)
+        for number, fault in enumerate(story.faults, 1)
         if fault.acted
         and moment_s is not None
-        and (acted_ns := _acted_from_ns(evidence, fault)) <= moment_s * 1e9
+        and (acted_ns := _acted_from_ns(story, fault)) <= moment_s * 1e9
     ]
-    removed = list(_removed(evidence, example, moment_s))
+    removed = list(_removed(story, example, moment_s))
     if not earlier:
         texts = ["The cause is not known: no fault came before it.", *removed]
         return FoundCause(NOT_KNOWN, texts, known=False)
@@ -514,12 +516,12 @@ def _before(evidence: FindingEvidence, example: Example, attempts: Sequence[Atte
     return FoundCause(NOT_KNOWN, [text, *removed], number, known=False)
 
 
-def _removed(evidence: FindingEvidence, example: Example, moment_s: float | None) -> Iterator[str]:
+def _removed(story: Story, example: Example, moment_s: float | None) -> Iterator[str]:
     """Name the last member that a group of the inputs removed before the finding."""
-    groups = {row["group"] for row in evidence.offset_commits(evidence.offset_partitions(example))}
+    groups = {row["group"] for row in story.offset_commits(offset_partitions_of(story, example))}
     removals = [
         each
-        for each in evidence.removals
+        for each in story.removals
         if each.group in groups and moment_s is not None and each.at_ns <= moment_s * 1e9
     ]
     for each in removals[-1:]:
@@ -529,13 +531,13 @@ def _removed(evidence: FindingEvidence, example: Example, moment_s: float | None
         )
 
 
-def _acted_from_ns(evidence: FindingEvidence, fault: FaultReport) -> float:
+def _acted_from_ns(story: Story, fault: FaultReport) -> float:
     """Return when a fault began to act. That of a rule is when it first changed a request."""
-    acted_ns = evidence.protocol.acted_from_ns(fault.rules)
+    acted_ns = story.protocol.acted_from_ns(fault.rules)
     return fault.start_s * 1e9 if acted_ns is None else acted_ns
 
 
-def _fault_number(evidence: FindingEvidence, changed: JournaledRequest) -> int | None:
+def _fault_number(story: Story, changed: JournaledRequest) -> int | None:
     """Return the number of the fault whose rule changed a request."""
     rule = changed.request.rule
-    return next((n for n, fault in enumerate(evidence.faults, 1) if rule in fault.rules), None)
+    return next((n for n, fault in enumerate(story.faults, 1) if rule in fault.rules), None)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from functools import cached_property
 
 from harness.model.vocabulary import Outcome
@@ -11,38 +11,20 @@ from harness.record.table_reader import Row, spans
 from harness.results.example import Example, PassingCommit
 from harness.results.verdict import FaultReport
 from harness.results.wording import error_code, printable
-from reports.counterexample.attempts import TICK_NS, Attempt, changed_requests, is_process
-from reports.counterexample.cause import FoundCause, faults_of_processes
-from reports.counterexample.finding_rows import OFFSETS, FindingEvidence, Position
+from reports.story.attempts import Attempt, changed_requests, is_process
+from reports.story.cause import FoundCause, faults_of_processes
+from reports.story.model import EVERYBODY, TICK_NS, Kind, Message
+from reports.story.points import PROXY
+from reports.story.run import OFFSETS, Position, Story
+from reports.story.subjects import offset_partitions_of, positions_of
 
 MOST_MESSAGES = 36
 MARGIN_NS = 1_000_000_000
 """Faults and requests are shown if they were under way at most this long before or after the attempts."""
-PROXY = "protocol proxy"
 SUCCESS = "success"
 HEALED = {"pause": "resumed", "kill": "restarted"}
 """By the first word of a fault of a process: what its end is for the process."""
 OFFSET_COMMITS = ("TxnOffsetCommit", "OffsetCommit")
-
-
-class Kind(StrEnum):
-    """The kind of a message."""
-
-    INPUT = "input"
-    BEGIN = "begin"
-    RECORD = "record"
-    OFFSETS = "offsets"
-    COMMIT = "commit"  # the request to commit or to abort
-    STATE = "state"
-    MARKER = "marker"
-    OPEN = "open"
-    END = "end"
-    REQUEST = "request"  # a request that a rule changed, or the client's retry of it
-    READ = "read"
-    UNREAD = "unread"
-    ASSIGNMENT = "assignment"
-    FAULT = "fault"
-    HEAL = "heal"
 
 
 class Rank(IntEnum):
@@ -66,29 +48,6 @@ class Participant:
 
 
 @dataclass(frozen=True)
-class Message:
-    """A message from one participant to another, or a note if both are the same. A fault has `everybody` as both.
-
-    `time_ns` counts from the start of the run. None: it is not known.
-    """
-
-    time_ns: int | None
-    sender: str
-    receiver: str
-    text: str
-    kind: Kind
-    bad: bool = False  # it should not have happened
-
-    def __str__(self) -> str:
-        """Return it in words: `shop-1.0 -> invoices/1: record @36`."""
-        arrow = self.sender if self.sender == self.receiver else f"{self.sender} -> {self.receiver}"
-        return f"{arrow}: {self.text}"
-
-
-EVERYBODY = "everybody"
-
-
-@dataclass(frozen=True)
 class Diagram:
     """The participants from left to right, and the messages in order of time."""
 
@@ -97,21 +56,19 @@ class Diagram:
     left_out: int = 0  # messages
 
 
-def draw_diagram(
-    evidence: FindingEvidence, example: Example, attempts: Sequence[Attempt], cause: FoundCause
-) -> Diagram:
+def draw_diagram(story: Story, example: Example, attempts: Sequence[Attempt], cause: FoundCause) -> Diagram:
     """Return the diagram of an example. It has no messages if nothing is known about its records."""
-    return _Maker(evidence, example, attempts, cause).diagram()
+    return _Maker(story, example, attempts, cause).diagram()
 
 
 class _Maker:
     """Makes the diagram of one example."""
 
     def __init__(
-        self, evidence: FindingEvidence, example: Example, attempts: Sequence[Attempt], cause: FoundCause
+        self, story: Story, example: Example, attempts: Sequence[Attempt], cause: FoundCause
     ) -> None:
-        self._evidence, self._example, self._attempts, self._cause = evidence, example, attempts, cause
-        self._t = evidence.t
+        self._story, self._example, self._attempts, self._cause = story, example, attempts, cause
+        self._t = story.tables
         self._ranks: dict[str, Rank] = {}
         times = [at for attempt in attempts for at in (attempt.begin_ns, attempt.end_ns) if at is not None]
         self._from_ns, self._to_ns = min(times, default=0), max(times, default=0)
@@ -134,7 +91,7 @@ class _Maker:
         """Mark the last commit as bad if several attempts committed the same input."""
         inputs: list[Position] = []
         for attempt in self._attempts:
-            batches = [self._evidence.batch(position) for position in attempt.records]
+            batches = [self._story.batch(position) for position in attempt.records]
             if any(b is None or not b["transactional"] or b["marker"] == "commit" for b in batches):
                 inputs += attempt.inputs
         commits = [n for n, message in enumerate(messages) if message.text.startswith("commit marker")]
@@ -151,9 +108,9 @@ class _Maker:
         return self._who(f"coordinator of {transactional_id}", Rank.COORDINATOR)
 
     def _message(
-        self, at_ns: int | None, sender: str, receiver: str, text: str, kind: Kind, *, bad: bool = False
+        self, at_ns: int | None, sender: str, receiver: str, text: str, kind: Kind, **marks: bool
     ) -> Message:
-        return Message(at_ns, sender, receiver, printable(text, 90), kind, bad)
+        return Message(at_ns, sender, receiver, printable(text, 90), kind, **marks)
 
     # One attempt
 
@@ -178,17 +135,17 @@ class _Maker:
 
     def _written(self, attempt: Attempt, process: str) -> Iterator[Message]:
         """Yield the records. One whose Produce request a rule changed comes to the protocol proxy first."""
-        by_batch: dict[tuple[int, int | None], list[int]] = {}
+        by_batch: dict[tuple[int, tuple[int | None, bool]], list[int]] = {}
         for tp, offset in attempt.records:
             if self._t.topic(tp) == OFFSETS:  # the committed offset is shown
                 continue
-            by_batch.setdefault((tp, self._sent_ns(attempt, (tp, offset))), []).append(offset)
-        for (tp, sent_ns), offsets in by_batch.items():
+            by_batch.setdefault((tp, self._sent(attempt, (tp, offset))), []).append(offset)
+        for (tp, (sent_ns, adjusted)), offsets in by_batch.items():
             partition = self._who(self._t.name(tp), Rank.OUTPUT)
             text = _records(offsets)
             changed = self._changed_produce(attempt, (tp, offsets[0]))
             if changed is None:
-                yield self._message(sent_ns, process, partition, text, Kind.RECORD)
+                yield self._message(sent_ns, process, partition, text, Kind.RECORD, adjusted=adjusted)
                 continue
             proxy = self._who(PROXY, Rank.PROXY)
             yield self._message(
@@ -196,24 +153,22 @@ class _Maker:
             )
             yield from self._passed(changed, process, partition)
 
-    def _sent_ns(self, attempt: Attempt, position: Position) -> int | None:
-        """Return the time stamp that the producer gave to a record. It may be that of an old input, or of a wrong
-        clock; the record is written after the start of its transaction, and before the marker above it.
+    def _sent(self, attempt: Attempt, position: Position) -> tuple[int | None, bool]:
+        """Return when a record was sent, and whether this time is adjusted. If its log is not stored, it is not later
+        than the commit.
         """
-        batch = self._evidence.batch(position)
-        at_ns = None if batch is None else self._t.at_ns(batch["max_timestamp_ms"])
-        if batch is None or at_ns is None:
+        batch = self._story.batch(position)
+        at_ns, adjusted = (None, False) if batch is None else self._story.written_ns(batch, attempt.begin_ns)
+        if at_ns is None:
             known_ns = (attempt.decided_ns, attempt.end_ns, attempt.begin_ns)
-            return next((each for each in known_ns if each is not None), None)
-        marker_ns = self._t.at_ns(batch["marker_ms"])
-        at_ns = max(at_ns, attempt.begin_ns or at_ns)
-        return at_ns if marker_ns is None else min(at_ns, marker_ns)
+            return next((each for each in known_ns if each is not None), None), False
+        return at_ns, adjusted
 
     def _changed_produce(self, attempt: Attempt, position: Position) -> JournaledRequest | None:
         """Return the Produce request that a rule changed and that has a record, if there is one: the first one of the
         attempt to the leader of the partition after the record was made.
         """
-        batch = self._evidence.batch(position)
+        batch = self._story.batch(position)
         made_ns = None if batch is None else self._t.at_ns(batch["max_timestamp_ms"])
         if batch is None or made_ns is None:
             return None
@@ -251,7 +206,7 @@ class _Maker:
 
     def _offset_commits(self, attempt: Attempt) -> Iterator[Row]:
         """Yield the offsets of the finding's input partitions that the attempt committed."""
-        for row in self._evidence.offset_commits(self._evidence.offset_partitions(self._example)):
+        for row in self._story.offset_commits(offset_partitions_of(self._story, self._example)):
             by_producer = attempt.producer is not None and row["producer_id"] == attempt.producer[0]
             named = attempt.op is not None and row["op"] is not None
             meanwhile = by_producer and attempt.lasts_at(self._t.at_ns(row["timestamp_ms"]))
@@ -288,8 +243,8 @@ class _Maker:
             for row in self._offset_commits(attempt)
         }
         passing = [part for part in self._example.parts() if isinstance(part, PassingCommit)]
-        positions = set(self._evidence.positions(passing)) - own
-        for row in self._evidence.offset_commits(self._evidence.offset_partitions(self._example)):
+        positions = set(positions_of(self._story, passing)) - own
+        for row in self._story.offset_commits(offset_partitions_of(self._story, self._example)):
             if (row["log_tp"], row["log_offset"]) in positions:
                 in_transactions = any(attempt.transactional for attempt in self._attempts)
                 yield self._offsets(row, None, bad=in_transactions and not row["transactional"])
@@ -298,7 +253,7 @@ class _Maker:
         """Yield the request to end the transaction, what the coordinator decided, and its response."""
         assert attempt.transactional_id is not None
         coordinator = self._coordinator(attempt.transactional_id)
-        by_journals = not self._evidence.timeline.by_logs
+        by_journals = not self._story.by_logs
         requests = list(self._end_requests(attempt, process, coordinator))
         yield from requests
         at_the_proxy = any(
@@ -309,7 +264,7 @@ class _Maker:
         if by_journals and attempt.decided_ns is not None and not requests and not at_the_proxy:
             text = attempt.asked or "commit"
             yield self._message(attempt.decided_ns, process, coordinator, f"EndTxn({text})", Kind.COMMIT)
-        states = [row for row in self._evidence.states if row["transactional_id"] == attempt.transactional_id]
+        states = [row for row in self._story.states if row["transactional_id"] == attempt.transactional_id]
         decided_ns = [row["at_ns"] for row in states if str(row["state"]).startswith("Prepare")]
         decisive = self._decisive(attempt, [at_ns for at_ns in decided_ns if at_ns is not None])
         retried_ns = self._retried_ns(attempt.transactional_id)
@@ -329,7 +284,7 @@ class _Maker:
                 yield self._message(at_ns, coordinator, coordinator, text, Kind.STATE)
         killed = any(
             is_process(worker, attempt.process) and attempt.lasts_at(at_ns)
-            for _, _, worker, at_ns in faults_of_processes(self._evidence, "kill")
+            for _, _, worker, at_ns in faults_of_processes(self._story, "kill")
         )
         if by_journals and attempt.end_ns is None and not killed:
             yield self._message(None, process, process, "gets no response, and ends", Kind.END)
@@ -350,7 +305,7 @@ class _Maker:
             ):
                 continue
             yield self._message(request.seen_ns, process, coordinator, each.name, Kind.COMMIT)
-            if self._evidence.timeline.by_logs and request.returned_ns is not None:
+            if self._story.by_logs and request.returned_ns is not None:
                 yield self._message(request.returned_ns, coordinator, process, _answer(each), Kind.END)
 
     def _retried_ns(self, transactional_id: str) -> list[int]:
@@ -366,7 +321,7 @@ class _Maker:
 
     def _decisive(self, attempt: Attempt, decided_ns: Sequence[int]) -> set[int]:
         """Return the times of the decisions that led to the markers of the records."""
-        batches = [self._evidence.batch(position) for position in attempt.records]
+        batches = [self._story.batch(position) for position in attempt.records]
         markers_ns = [self._t.at_ns(batch["marker_ms"]) for batch in batches if batch is not None]
         earlier = [
             [at for at in decided_ns if at <= each + TICK_NS] for each in markers_ns if each is not None
@@ -378,7 +333,7 @@ class _Maker:
         assert attempt.transactional_id is not None
         coordinator = self._coordinator(attempt.transactional_id)
         for tp, offset in attempt.records:
-            batch = self._evidence.batch((tp, offset))
+            batch = self._story.batch((tp, offset))
             if batch is None or not batch["transactional"]:
                 continue
             if self._t.topic(tp) == OFFSETS and commits:
@@ -415,7 +370,7 @@ class _Maker:
 
     def _sender(self, transactional_id: str, at_ns: int) -> str:
         """Return the process that used a transactional id at a time."""
-        operation = self._evidence.operation_at(transactional_id, at_ns)
+        operation = self._story.operation_at(transactional_id, at_ns)
         if operation is not None and operation["journal"]:
             return self._who(operation["journal"], Rank.PROCESS)
         used = (a.process for a in self._attempts if a.transactional_id == transactional_id)
@@ -439,7 +394,7 @@ class _Maker:
     def _protocol(self) -> ProtocolJournal:
         """All requests of the attempts' transactional ids."""
         ids = {attempt.transactional_id for attempt in self._attempts} - {None}
-        return self._evidence.requests_of({str(own) for own in ids}) if ids else ProtocolJournal()
+        return self._story.requests_of({str(own) for own in ids}) if ids else ProtocolJournal()
 
     @cached_property
     def _retries(self) -> Mapping[int, JournaledRequest]:
@@ -453,7 +408,7 @@ class _Maker:
 
     def _changed(self, ids: Iterable[str | None]) -> list[JournaledRequest]:
         """Return the changed requests of these ids that were sent, delivered or answered during an attempt."""
-        return changed_requests(self._evidence, [own for own in ids if own is not None], self._attempts)
+        return changed_requests(self._story, [own for own in ids if own is not None], self._attempts)
 
     def _target(self, each: JournaledRequest, own_id: str) -> str:
         if each.request.api in OFFSET_COMMITS and each.request.groups:
@@ -478,12 +433,10 @@ class _Maker:
 
     def _removals(self) -> Iterator[Message]:
         """Yield the members that the groups of the input partitions removed: meanwhile, or else the last one before."""
-        commits = self._evidence.offset_commits(self._evidence.offset_partitions(self._example))
+        commits = self._story.offset_commits(offset_partitions_of(self._story, self._example))
         groups = {row["group"] for row in commits}
         until_ns = self._to_ns + MARGIN_NS
-        earlier = [
-            each for each in self._evidence.removals if each.group in groups and each.at_ns <= until_ns
-        ]
+        earlier = [each for each in self._story.removals if each.group in groups and each.at_ns <= until_ns]
         meanwhile = [each for each in earlier if each.at_ns >= self._from_ns - MARGIN_NS]
         for each in meanwhile or earlier[-1:]:
             group = self._who(f"group {each.group}", Rank.GROUP)
@@ -522,7 +475,7 @@ class _Maker:
 
     def _is_dirty(self, poll: Row) -> bool:
         """Return whether a consumer that is promised read committed got a record before, or without, a commit."""
-        batch = self._evidence.batch((poll["tp"], poll["offset"]))
+        batch = self._story.batch((poll["tp"], poll["offset"]))
         if batch is None or not batch["transactional"] or poll["promised"] != "read_committed":
             return False
         marker_ns = self._t.at_ns(batch["marker_ms"])
@@ -544,10 +497,10 @@ class _Maker:
 
     def _faults(self) -> Iterator[Message]:
         """Yield the faults during the attempts."""
-        for fault in self._evidence.faults:
+        for fault in self._story.faults:
             start_ns = round(fault.start_s * 1e9)
             end_ns = None if fault.end_s is None else round(fault.end_s * 1e9)
-            if not fault.acted or _is_rule(fault, self._evidence):
+            if not fault.acted or _is_rule(fault, self._story):
                 continue
             worker = _paused_or_killed(fault)
             ended_it = any(is_process(worker, a.process) and a.lasts_at(start_ns) for a in self._attempts)
@@ -581,9 +534,9 @@ def _records(offsets: Sequence[int]) -> str:
     return f"record{'s' * (len(offsets) > 1)} @{spans(offsets)}"
 
 
-def _is_rule(fault: FaultReport, evidence: FindingEvidence) -> bool:
+def _is_rule(fault: FaultReport, story: Story) -> bool:
     """Return whether the fault is a rule. Its requests are shown instead."""
-    return any(each.rule == fault.fault for each in evidence.protocol.changed.values())
+    return any(each.rule == fault.fault for each in story.protocol.changed.values())
 
 
 def _outcome(attempt: Attempt) -> str:
@@ -608,7 +561,7 @@ def _in_order(messages: Iterable[Message]) -> list[Message]:
 
     def key(message: Message) -> tuple[bool, int]:
         rounded = message.kind in (Kind.STATE, Kind.MARKER, Kind.OFFSETS)
-        return message.time_ns is None, (message.time_ns or 0) + 999_999 * rounded
+        return message.at_ns is None, (message.at_ns or 0) + 999_999 * rounded
 
     return sorted(messages, key=key)
 

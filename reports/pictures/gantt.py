@@ -10,7 +10,7 @@ from harness.results.example import Example
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
 from harness.results.wording import integer, printable, seconds
-from reports.charts.svg import Drawing, time_axis
+from reports.pictures.svg import Drawing, time_axis
 
 ROW = 40
 MOST_ROWS = 30

@@ -9,11 +9,11 @@ from harness.record.protocol_journal import JournaledRequest
 from harness.record.table_reader import Row
 from harness.results.example import Example, Operation, PassingCommit
 from harness.results.wording import integer, printable
-from reports.counterexample.finding_rows import OFFSETS, FindingEvidence, Position
+from reports.story.model import TICK_NS
+from reports.story.run import OFFSETS, Position, Story
+from reports.story.subjects import inputs_of, records_of
 
 MOST_ATTEMPTS = 4
-TICK_NS = 2_000_000
-"""Brokers write times in whole milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ class Attempt:
         return self.begin_ns - TICK_NS <= time_ns and (last_ns is None or time_ns <= last_ns + TICK_NS)
 
 
-def attempts_of(evidence: FindingEvidence, example: Example) -> list[Attempt]:
+def attempts_of(story: Story, example: Example) -> list[Attempt]:
     """Return the attempts of an example, in the order of their start; at most `MOST_ATTEMPTS`."""
-    found = _by_logs(evidence, example) if evidence.timeline.by_logs else _by_journals(evidence, example)
+    found = _by_logs(story, example) if story.by_logs else _by_journals(story, example)
     ordered = sorted(found, key=lambda attempt: (attempt.begin_ns is None, attempt.begin_ns or 0))
     return ordered[:MOST_ATTEMPTS]
 
 
-def _by_journals(evidence: FindingEvidence, example: Example) -> Iterator[Attempt]:
+def _by_journals(story: Story, example: Example) -> Iterator[Attempt]:
     """Yield the operations of the example, and those that wrote its records."""
     operations: dict[str, Any] = {
         str(operation.get("name")): operation
@@ -73,15 +73,13 @@ def _by_journals(evidence: FindingEvidence, example: Example) -> Iterator[Attemp
     writers: dict[str, list[Position]] = {}
     for record in example.records:
         value = record.get("value")
-        position = next(iter(evidence.records(Example({"record": record}))), None)
+        position = next(iter(records_of(story, Example({"record": record}))), None)
         if position is not None:
-            name = (
-                value.rpartition(":")[0] if isinstance(value, str) else _sender_of_offsets(evidence, position)
-            )
+            name = value.rpartition(":")[0] if isinstance(value, str) else _sender_of_offsets(story, position)
             writers.setdefault(name, []).append(position)
-    stored = evidence.operations(writers.keys() - operations.keys() - {""})
+    stored = story.operations(writers.keys() - operations.keys() - {""})
     operations |= {name: Operation("operation", dict(row)) for name, row in stored.items()}
-    inputs = tuple(evidence.inputs(example))
+    inputs = tuple(inputs_of(story, example))
     for name, operation in operations.items():
         records = tuple(writers.get(name, ()))
         journal, own_id = operation.get("journal"), operation.get("transactional_id")
@@ -96,71 +94,65 @@ def _by_journals(evidence: FindingEvidence, example: Example) -> Iterator[Attemp
             str(operation.get("outcome") or ""),
             str(operation.get("error") or ""),
             op=integer(operation.get("op")),
-            inputs=evidence.taken(inputs, integer(operation.get("op"))) if operation.get("stage") else (),
+            inputs=story.taken(inputs, integer(operation.get("op"))) if operation.get("stage") else (),
             records=records,
         )
         yield replace(
-            attempt, producer=_producer(evidence, records), taken_over_ns=_taken_over_ns(evidence, attempt)
+            attempt, producer=_producer(story, records), taken_over_ns=_taken_over_ns(story, attempt)
         )
 
 
-def _sender_of_offsets(evidence: FindingEvidence, position: Position) -> str:
+def _sender_of_offsets(story: Story, position: Position) -> str:
     """Return the operation that sent the offsets of a group in a transaction. Empty: it is not known."""
-    batch = evidence.batch(position) if evidence.t.topic(position[0]) == OFFSETS else None
-    own = None if batch is None else evidence.ids_by_producer.get(batch["producer_id"])
-    at_ns = None if batch is None else evidence.t.at_ns(batch["max_timestamp_ms"])
-    operation = None if own is None or at_ns is None else evidence.operation_at(own, at_ns)
+    batch = story.batch(position) if story.tables.topic(position[0]) == OFFSETS else None
+    own = None if batch is None else story.ids_by_producer.get(batch["producer_id"])
+    at_ns = None if batch is None else story.tables.at_ns(batch["max_timestamp_ms"])
+    operation = None if own is None or at_ns is None else story.operation_at(own, at_ns)
     return "" if operation is None else str(operation["name"])
 
 
-def _taken_over_ns(evidence: FindingEvidence, attempt: Attempt) -> int | None:
+def _taken_over_ns(story: Story, attempt: Attempt) -> int | None:
     if attempt.end_ns is not None or attempt.transactional_id is None or attempt.begin_ns is None:
         return None
-    calls_ns = (row["call_ns"] for row in evidence.operations_of(attempt.transactional_id))
+    calls_ns = (row["call_ns"] for row in story.operations_of(attempt.transactional_id))
     return next((call_ns for call_ns in calls_ns if call_ns > attempt.begin_ns), None)
 
 
-def _producer(evidence: FindingEvidence, records: Sequence[Position]) -> tuple[int, int] | None:
-    batch = next((batch for each in records if (batch := evidence.batch(each)) is not None), None)
+def _producer(story: Story, records: Sequence[Position]) -> tuple[int, int] | None:
+    batch = next((batch for each in records if (batch := story.batch(each)) is not None), None)
     return None if batch is None or batch["producer_id"] < 0 else (batch["producer_id"], batch["epoch"])
 
 
-def _by_logs(evidence: FindingEvidence, example: Example) -> Iterator[Attempt]:
+def _by_logs(story: Story, example: Example) -> Iterator[Attempt]:
     """Yield the transactions that wrote the records of the example, from the broker logs."""
-    inputs = tuple(evidence.inputs(example))
+    inputs = tuple(inputs_of(story, example))
     by_transaction: dict[tuple[Any, ...], Attempt] = {}
-    for position in evidence.records(example):
-        batch = evidence.batch(position)
+    for position in records_of(story, example):
+        batch = story.batch(position)
         if batch is None or position in inputs:
             continue
-        attempt = _writer(evidence, batch)
+        attempt = _writer(story, batch)
         key = (attempt.process, attempt.begin_ns, attempt.producer)
         before = by_transaction.get(key, attempt)
         # A transaction that only committed offsets past the inputs may have processed others.
-        taken = before.inputs if evidence.t.topic(position[0]) == OFFSETS else inputs
+        taken = before.inputs if story.tables.topic(position[0]) == OFFSETS else inputs
         by_transaction[key] = replace(before, inputs=taken, records=(*before.records, position))
     yield from by_transaction.values()
 
 
-def _writer(evidence: FindingEvidence, batch: Row) -> Attempt:
+def _writer(story: Story, batch: Row) -> Attempt:
     """Return the transaction that wrote a batch, without its records."""
-    t, producer_id = evidence.t, batch["producer_id"]
-    written_ns = t.at_ns(batch["max_timestamp_ms"])
-    own_id = evidence.ids_by_producer.get(producer_id)
+    producer_id = batch["producer_id"]
+    written_ns, _ = story.written_ns(batch)
+    own_id = story.ids_by_producer.get(producer_id)
     if own_id is None or not batch["transactional"]:
         who = f"producer {producer_id}" if producer_id >= 0 else "a producer without an id"
         return Attempt(who, begin_ns=written_ns, end_ns=written_ns)
-    marker_ns = t.at_ns(batch["marker_ms"])
-    candidates = [
-        row
-        for row in evidence.transactions_of(own_id)
-        if row["begin_ns"] is not None and (marker_ns is None or row["begin_ns"] <= marker_ns + TICK_NS)
-    ]
-    row = candidates[-1] if candidates else {}
-    users = evidence.processes_by_id.get(own_id, ())
+    row = story.transaction_of(batch) or {}
+    users = story.processes_by_id.get(own_id, ())
     outcome = {"commit": Outcome.OK.value, "abort": Outcome.FAIL.value}.get(batch["marker"] or "", "")
     return Attempt(
-        _user(evidence, users) or own_id,
+        _user(story, users) or own_id,
         transactional_id=own_id,
         begin_ns=row.get("begin_ns", written_ns),
         decided_ns=row.get("decided_ns"),
@@ -171,7 +163,7 @@ def _writer(evidence: FindingEvidence, batch: Row) -> Attempt:
     )
 
 
-def _user(evidence: FindingEvidence, users: Sequence[str]) -> str:
+def _user(story: Story, users: Sequence[str]) -> str:
     """Return the instance that used an id; its name without the incarnation if several incarnations used it."""
     if len(users) == 1:
         return users[0]
@@ -179,15 +171,13 @@ def _user(evidence: FindingEvidence, users: Sequence[str]) -> str:
     return names.pop() if len(names) == 1 else ""
 
 
-def changed_requests(
-    evidence: FindingEvidence, ids: Sequence[str], attempts: Sequence[Attempt]
-) -> list[JournaledRequest]:
+def changed_requests(story: Story, ids: Sequence[str], attempts: Sequence[Attempt]) -> list[JournaledRequest]:
     """Return the requests of these transactional ids that a rule changed, and that were sent, delivered or answered
     during one of the attempts.
     """
     return [
         each
-        for each in evidence.protocol.under_way(ids)
+        for each in story.protocol.under_way(ids)
         if any(
             attempt.lasts_at(at_ns)
             for attempt in attempts
