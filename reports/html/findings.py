@@ -14,8 +14,9 @@ from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, FaultReport
 from reports.findings_text import describe_count, describe_meaning, describe_permitted, example_sentences
 from reports.html.template import WIDTHS, Drawings
-from reports.pictures import gantt
+from reports.pictures import static
 from reports.story.commands import trace_commands
+from reports.story.points import request_span
 from reports.story.subjects import Interval
 
 MOST_EXAMPLES = 10
@@ -92,8 +93,9 @@ def _report_anomaly(
     for number, (example, sentence, (trace, span)) in enumerate(rows, 1):
         ident = f"{ident_of(name)}-{number}"
         changed = _changed_requests(example, protocol)
+        spans = [request_span(each) for each in changed]
         timeline = Drawings(
-            *(gantt.operations(f"{ident}-time", example, faults, width, changed) for width in WIDTHS)
+            *(static.operations(f"{ident}-time", example, faults, width, spans) for width in WIDTHS)
         )
         raw = redact_text(words.printable(example.as_json(), 4000))
         described = [words.printable(request.describe(), 1000) for request in changed]

@@ -21,7 +21,7 @@ from reports.findings_text import describe_count, describe_indeterminate, descri
 from reports.html import checked
 from reports.html.findings import MOST_EXAMPLES, ident_of
 from reports.html.template import WIDTHS, Drawings, policy, template
-from reports.pictures.gantt import Bar, gantt
+from reports.pictures.static import Bar, gantt
 from reports.summary import causes_first
 
 NAMED_BY_POSITION = ("operation", "from", "to")

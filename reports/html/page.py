@@ -8,7 +8,6 @@ of the time axis is in the page as JSON, in a `script` element that no browser e
 """
 
 import logging
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -30,7 +29,6 @@ from harness.results import wording as words
 from harness.results.example import Example, Operation
 from harness.results.verdict import FaultReport, Validity, Verdict
 from reports import under_way
-from reports.axis.axis import embed, time_axis
 from reports.findings_text import describe_indeterminate
 from reports.html import checked, excerpts, folder
 from reports.html.findings import ReportAnomaly, examples, report_anomalies
@@ -38,10 +36,12 @@ from reports.html.stories import ReportStory, report_stories
 from reports.html.template import WIDTHS, Drawings, policy, template
 from reports.junit import junit
 from reports.liveness_text import describe_recovery, recovery_details
-from reports.pictures import gantt, over_time
+from reports.pictures import static
+from reports.pictures.axis import embed, time_axis
 from reports.series import Series, into_buckets
 from reports.settings import flatten, setting_text
 from reports.story.commands import folder_argument
+from reports.story.points import changed_request_spans
 from reports.story.run import Story
 from reports.story.subjects import Interval, ShownFinding, spans
 from reports.summary import causes_first, describe_invalid
@@ -71,26 +71,18 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     operations = (operation for example in examples(ordered) for operation in example.operations)
     lines = excerpts.Excerpts(folder_path, operations)
     tables = RunTables(folder_path)
-    story = Story(tables, faults, _end_s(contents))
+    story = Story(tables, faults, contents.metadata.phases if contents.metadata else ())
     measured = into_buckets(story.seconds)
     protocol, unread = _read_protocol(tables)
     changed = protocol.under_way()[:MOST_CHANGED_REQUESTS]
+    spans_of_changed = changed_request_spans(protocol)
     traceable = folder_path if tables.wall_ms_at_zero is not None else None
     shown = list(examples(ordered))
     spans, unplaced = _read_spans(story, shown)
     anomalies = report_anomalies(ordered, faults, protocol, traceable, spans)
     stories, unread_stories = report_stories(story, ordered)
     met_by_fault, trouble = _describe_met(tables, faults) if not story.timeline.missing else ([], [])
-    axis = time_axis(
-        tables,
-        timeline=story.timeline,
-        seconds=story.seconds,
-        faults=faults,
-        phases=contents.metadata.phases if contents.metadata else (),
-        examples=shown,
-        findings=list(_shown_findings(anomalies)),
-        changed=changed,
-    )
+    axis = time_axis(story, examples=shown, findings=list(_shown_findings(anomalies)))
     notes = (trouble, unread_stories, unread, unplaced)
     styles = [(_HERE / name).read_text(encoding="utf-8") for name in STYLES]
     scripts = [(_HERE / name).read_text(encoding="utf-8") for name in SCRIPTS]
@@ -123,7 +115,9 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         stories=stories,
         lines=lines,
         series=measured,
-        over_time=Drawings(*(over_time.over_time(measured, faults, width, changed) for width in WIDTHS)),
+        over_time=Drawings(
+            *(static.over_time(measured, faults, width, spans_of_changed) for width in WIDTHS)
+        ),
         changed=changed,
         more_changed=len(protocol.changed) + protocol.more - len(changed),
         rows_over_time=list(_rows(measured)),
@@ -258,16 +252,10 @@ def _summary(verdict: Verdict, stories: Sequence[ReportStory]) -> str:
     return describe_invalid(verdict.anomalies, causes) if causes else verdict.summary
 
 
-def _end_s(contents: folder.RunFiles) -> float:
-    """Return when the last phase ended; infinity if that is not recorded."""
-    phases = contents.metadata.phases if contents.metadata else ()
-    return max((phase.end_s for phase in phases), default=math.inf)
-
-
 def _phases(contents: folder.RunFiles) -> Drawings:
     if contents.metadata is None:
         return Drawings(None, None)
-    return Drawings(*(gantt.phases(contents.metadata.phases, width) for width in WIDTHS))
+    return Drawings(*(static.phases(contents.metadata.phases, width) for width in WIDTHS))
 
 
 def _open_ends(verdict: Verdict, contents: folder.RunFiles) -> Iterator[tuple[str, Sequence[str], str, str]]:

@@ -184,8 +184,3 @@ def changed_requests(story: Story, ids: Sequence[str], attempts: Sequence[Attemp
             for at_ns in (each.request.seen_ns, each.request.delivered_ns, each.answered_ns)
         )
     ]
-
-
-def is_process(journal: str, name: str) -> bool:
-    """Return whether a name is that of a process (`bill-3.0`), or of its worker (`bill-3`)."""
-    return journal != "" and name in (journal, journal.rpartition(".")[0])

@@ -11,10 +11,11 @@ from harness.record.table_reader import Row, spans
 from harness.results.example import Example, PassingCommit
 from harness.results.verdict import FaultReport
 from harness.results.wording import error_code, printable
-from reports.story.attempts import Attempt, changed_requests, is_process
+from reports.story.attempts import Attempt, changed_requests
 from reports.story.cause import FoundCause, faults_of_processes
 from reports.story.model import EVERYBODY, TICK_NS, Kind, Message
 from reports.story.points import PROXY
+from reports.story.roles import is_process, struck_process
 from reports.story.run import OFFSETS, Position, Story
 from reports.story.subjects import offset_partitions_of, positions_of
 
@@ -502,7 +503,7 @@ class _Maker:
             end_ns = None if fault.end_s is None else round(fault.end_s * 1e9)
             if not fault.acted or _is_rule(fault, self._story):
                 continue
-            worker = _paused_or_killed(fault)
+            worker = struck_process(fault)
             ended_it = any(is_process(worker, a.process) and a.lasts_at(start_ns) for a in self._attempts)
             if start_ns > self._to_ns + TICK_NS and not ended_it:
                 continue
@@ -521,13 +522,8 @@ class _Maker:
                 yield self._message(end_ns, target, target, over, Kind.HEAL)
 
     def _target_of(self, fault: FaultReport) -> str:
-        worker = _paused_or_killed(fault)
+        worker = struck_process(fault)
         return next((name for name in self._ranks if name and is_process(worker, name)), EVERYBODY)
-
-
-def _paused_or_killed(fault: FaultReport) -> str:
-    """Return the worker or instance that the fault acted on. Empty: a broker, perhaps when a worker was at a step."""
-    return "" if fault.struck.startswith("broker") else fault.details.get("worker", "")
 
 
 def _records(offsets: Sequence[int]) -> str:

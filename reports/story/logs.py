@@ -86,6 +86,14 @@ class SkippedMarker:
     partitions: Sequence[str]  # as brokers write them: `invoices-2`
 
 
+@dataclass(frozen=True)
+class LogLines:
+    """The warnings and errors in the order of their times, and notes about logs that were not read in full."""
+
+    lines: Sequence[TimedLogLine] = ()
+    notes: Sequence[str] = ()
+
+
 def read_logs(
     folder: Path, wall_ms_at_zero: float, secrets: frozenset[str] = frozenset()
 ) -> tuple[list[TimedLogLine], list[str]]:

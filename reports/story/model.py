@@ -10,9 +10,21 @@ from enum import StrEnum
 from typing import Any
 
 from harness.common.secrets import redact_text
-from harness.record.timeline.model import Ending
+from harness.record.timeline.by_logs import UNNAMED
+from harness.record.timeline.model import Ending, Notes
 
-__all__ = ["EVERYBODY", "TICK_NS", "Ending", "Kind", "Message", "Point", "Span", "in_order"]
+__all__ = [
+    "EVERYBODY",
+    "TICK_NS",
+    "UNNAMED",
+    "Ending",
+    "Kind",
+    "Message",
+    "Notes",
+    "Point",
+    "Span",
+    "in_order",
+]
 
 EVERYBODY = "everybody"
 """The actor of what concerns the whole run, such as a fault of the cluster."""
@@ -33,6 +45,9 @@ class Kind(StrEnum):
     OPEN = "open"
     END = "end"
     REQUEST = "request"  # a request that a rule changed, or the client's retry of it
+    ACTED = "acted"  # a rule acted on a request
+    DELIVERED = "delivered"  # to the broker
+    ANSWERED = "answered"
     READ = "read"
     UNREAD = "unread"
     ASSIGNMENT = "assignment"  # of partitions to a member of a group
@@ -86,6 +101,7 @@ class Span:
     )
     inferred: bool = False
     points: Sequence[Point] = ()  # what happened to it meanwhile
+    ids: tuple[str, ...] = ()  # its transactional ids
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from harness.record.table_reader import MOST_CHANGED_REQUESTS, Row
 from harness.record.timeline.by_logs import stored_states
 from harness.results.verdict import FaultReport
 from harness.results.wording import plural
-from reports.story.model import TICK_NS, Kind, Point
+from reports.story.model import TICK_NS, Kind, Point, Span
 from reports.story.run import Story
 from reports.under_way import nanoseconds
 
@@ -188,6 +188,34 @@ def _in_one_line(each: JournaledRequest) -> str:
         if step.kind == "delivered"
     ] or ["not delivered"]
     return ", ".join([*delivered, *(f"{s.words} at {s.at_s}" for s in later if s.kind != "delivered")])
+
+
+_STEPS = {"sent": Kind.REQUEST, "acted": Kind.ACTED, "delivered": Kind.DELIVERED, "answered": Kind.ANSWERED}
+
+
+def request_span(each: JournaledRequest) -> Span:
+    """Return a changed request from its sending to its answer, with what happened to it.
+
+    Its actor is its client, and its `subject` what the rule did.
+    """
+    request, actor = each.request, ", ".join(each.request.names)
+    points = tuple(Point(step.at_ns, actor, str(step), JOURNAL, _STEPS[step.kind]) for step in each.steps())
+    return Span(
+        request.seen_ns,
+        each.answered_ns,
+        actor,
+        each.title,
+        JOURNAL,
+        Kind.REQUEST,
+        each.action,
+        points=points,
+        ids=request.transactional_ids,
+    )
+
+
+def changed_request_spans(protocol: ProtocolJournal) -> list[Span]:
+    """Return the first requests that rules changed, in the order in which they were sent."""
+    return [request_span(each) for each in protocol.under_way()[:MOST_CHANGED_REQUESTS]]
 
 
 # Faults

@@ -22,8 +22,9 @@ from harness.record.timeline.model import Timeline
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
 from harness.results.wording import printable
+from reports.known_secrets import known_secrets
 from reports.series import Series, by_second
-from reports.story.logs import Removal, SkippedMarker, coordinator_lines
+from reports.story.logs import LogLines, Removal, SkippedMarker, coordinator_lines, read_logs
 from reports.story.model import TICK_NS
 
 OFFSETS = "__consumer_offsets"
@@ -41,15 +42,18 @@ class Story:
     Args:
         tables: the tables of the run
         faults: its faults, as the verdict has them. None: as metadata.json has them
-        end_s: the end of the run, since its start. Broker times after it do not count
+        phases: its phases. None: as metadata.json has them
     """
 
     def __init__(
-        self, tables: RunTables, faults: Sequence[FaultReport] | None = None, end_s: float = math.inf
+        self,
+        tables: RunTables,
+        faults: Sequence[FaultReport] | None = None,
+        phases: Sequence[RunPhase] | None = None,
     ) -> None:
         self.tables = tables
-        self.end_s = end_s
         self._faults = faults
+        self._phases = phases
         self._requests: dict[frozenset[str], ProtocolJournal] = {}
         self._operations_by_id: dict[str, list[dict[str, Any]]] = {}
         self._batches: dict[Position, dict[str, Any] | None] = {}
@@ -61,10 +65,15 @@ class Story:
         """The faults of the run, in the order of their numbers."""
         return self.tables.metadata.faults if self._faults is None else self._faults
 
-    @property
+    @cached_property
     def phases(self) -> Sequence[RunPhase]:
-        """The phases of the run."""
-        return self.tables.metadata.phases
+        """The phases of the run. Empty if the run left none, because it was killed."""
+        return self.tables.metadata.phases if self._phases is None else self._phases
+
+    @property
+    def end_s(self) -> float:
+        """The end of the last phase; infinity if it is not known. Broker times after it do not count."""
+        return max((phase.end_s for phase in self.phases), default=math.inf)
 
     @cached_property
     def timeline(self) -> Timeline:
@@ -222,6 +231,16 @@ class Story:
             mask = pc.and_(mask, pc.equal(table["producer_id"], producer_id))
         rows = table.filter(mask).to_pylist()
         return sorted(rows, key=lambda row: (row["log_tp"], row["log_offset"]))
+
+    @cached_property
+    def log_lines(self) -> LogLines:
+        """The warnings and errors in the logs of brokers and programs, without secrets."""
+        t = self.tables
+        if t.wall_ms_at_zero is None:
+            return LogLines()
+        options = t.settings.get("options")
+        secrets = known_secrets(t.folder, options if isinstance(options, Mapping) else {}, {})
+        return LogLines(*read_logs(t.folder, t.wall_ms_at_zero, secrets))
 
     @property
     def removals(self) -> list[Removal]:

@@ -24,6 +24,7 @@ class LaneGroup(StrEnum):
     PHASES = "Phases of the run"
     FAULTS = "Faults"
     FINDINGS = "Findings"
+    PROCESSES = "Processes"
     REQUESTS = "Requests changed by a rule"
     TRANSACTIONS = "Transactions by transactional id"
     MEMBERS = "Partitions that group members own"

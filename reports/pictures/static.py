@@ -1,8 +1,8 @@
-"""A drawing of a run over time: faults, requests that rules changed, throughput, commit latency, and how the
-transactions of each stage ended.
+"""Static drawings, for readers without JavaScript: the run over time, its phases, and the bars of a finding.
 
-Every strip has its own scale, a name and a total, so that colour is never the only difference. Faults are bands through
-all strips.
+The drawing over time has faults, requests that rules changed, throughput, commit latency, and how the transactions of
+each stage ended. Every strip has its own scale, a name and a total, so that colour is never the only difference. Faults
+are bands through all strips.
 """
 
 import math
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from harness.record.protocol_journal import JournaledRequest
-from harness.record.timeline.by_logs import UNNAMED
-from harness.record.timeline.model import Ending
+from harness.results.example import Example
+from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
-from harness.results.wording import milliseconds, number, plural, printable
+from harness.results.wording import integer, milliseconds, number, plural, printable, seconds
 from reports.pictures.svg import Drawing, ticks, time_axis
 from reports.series import Series
+from reports.story.model import UNNAMED, Ending, Kind, Span
 
 PANEL, STRIP, GAP, LANE = 96, 26, 34, 18
 MOST_STAGES = 12
@@ -29,6 +29,12 @@ _KINDS = {
     Ending.UNKNOWN: "info",
     Ending.OPEN: "info",
 }
+ROW = 40
+MOST_ROWS = 30
+_OUTCOMES = {"ok": "ok", "fail": "fail", "info": "info"}
+
+
+# The run over time
 
 
 @dataclass
@@ -48,7 +54,7 @@ class _Frame:
 
 
 def over_time(
-    series: Series, faults: Sequence[FaultReport], width: int, changed: Sequence[JournaledRequest] = ()
+    series: Series, faults: Sequence[FaultReport], width: int, changed: Sequence[Span] = ()
 ) -> Markup:
     """Return the drawing. Below a width of 600 pixels it has smaller margins and less text.
 
@@ -205,7 +211,7 @@ def _latency(frame: _Frame, series: Series) -> None:
         frame.drawing.text(frame.right + 6, y + 4, name, kind=f"curve-name {kind}")
 
 
-def _protocol(frame: _Frame, changed: Sequence[JournaledRequest]) -> None:
+def _protocol(frame: _Frame, changed: Sequence[Span]) -> None:
     """Draw a line for each request, from its sending to its last known step, and a mark for each step."""
     base = frame.y + GAP + STRIP
     frame.drawing.text(frame.left, base - STRIP - 10, "Requests changed by a rule", kind="panel-name")
@@ -213,13 +219,13 @@ def _protocol(frame: _Frame, changed: Sequence[JournaledRequest]) -> None:
     frame.drawing.text(frame.left - 8, base - 9, "protocol", kind="tick", anchor="end")
     frame.drawing.text(frame.right + 6, base - 9, number(len(changed)), kind="tick")
     for request in changed:
-        steps = request.steps()
-        first, last = frame.x(steps[0].at_ns / 1e9), frame.x(steps[-1].at_ns / 1e9)
-        frame.drawing.line(first, base - 13, last, base - 13, "message-line")
-        for step in steps:
-            x, half = frame.x(step.at_ns / 1e9), 4.0 if step.kind == "answered" else 8.0
-            hint = f"{request.title}: {step}"
-            frame.drawing.rect(x - 1.5, base - 13 - half, 3, 2 * half, kind=f"message {step.kind}", hint=hint)
+        times = [frame.x((point.at_ns or 0) / 1e9) for point in request.points]
+        frame.drawing.line(times[0], base - 13, times[-1], base - 13, "message-line")
+        for point, x in zip(request.points, times, strict=True):
+            half = 4.0 if point.kind is Kind.ANSWERED else 8.0
+            hint = f"{request.words}: {point.words}"
+            kind = "sent" if point.kind is Kind.REQUEST else point.kind
+            frame.drawing.rect(x - 1.5, base - 13 - half, 3, 2 * half, kind=f"message {kind}", hint=hint)
     frame.y = base
 
 
@@ -242,3 +248,124 @@ def _stage(frame: _Frame, series: Series, stage: str) -> None:
         kind = "tick" if total == 0 or row == 0 else "tick strong"
         frame.drawing.text(frame.right + 6, base - 4, number(total), kind=kind)
     frame.y = top + len(series.categories) * STRIP
+
+
+# Bars
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One row. Times are seconds since the start of the run. `end_s` None: the end is not known. `tick_s`: the time of
+    a mark in the bar.
+    """
+
+    label: str
+    start_s: float
+    end_s: float | None
+    kind: str = "ok"
+    tick_s: float | None = None
+    note: str = ""
+
+
+def gantt(
+    ident: str, width: int, title: str, bars: Sequence[Bar], faults: Sequence[FaultReport] = ()
+) -> Markup | None:
+    """Return the drawing, with each bar under its label; None if there are no bars."""
+    bars = bars[:MOST_ROWS]
+    if not bars:
+        return None
+    low = min(bar.start_s for bar in bars)
+    high = max(max(filter(None, (bar.end_s, bar.tick_s, bar.start_s)), default=0.0) for bar in bars)
+    high = max(high, low + 1e-3)
+    pad = (high - low) * 0.04
+    low, high = low - pad, high + pad
+    near = [fault for fault in faults if fault.start_s < high and (fault.end_s is None or fault.end_s > low)]
+    drawing = Drawing(ident, width, title, _description(bars, near), "gantt")
+    left, right = 4.0, width - 8.0
+    bottom = (18 if near else 2) + len(bars) * ROW + 6.0
+
+    def x(at_s: float) -> float:
+        return left + (min(max(at_s, low), high) - low) / (high - low) * (right - left)
+
+    for index, fault in enumerate(near):
+        start, end = x(fault.start_s), right if fault.end_s is None else x(fault.end_s)
+        drawing.rect(start, 16, end - start, bottom - 16, kind="band" if fault.acted else "band did-not-act")
+        drawing.line(start, 4, start, bottom, "band-edge")
+        if index == 0 or start - x(near[index - 1].start_s) > 7 * len(near[index - 1].fault) + 12:
+            drawing.text(min(start + 4, right - 6.6 * len(fault.fault)), 12, fault.fault, kind="fault-name")
+    for row, bar in enumerate(bars):
+        y = (18 if near else 2) + row * ROW
+        start, end = x(bar.start_s), right if bar.end_s is None else x(bar.end_s)
+        max_characters = int(width / 6.4)
+        drawing.text(
+            left, y + 14, f"{bar.label} {bar.note}"[:max_characters], kind="row-name", most=max_characters
+        )
+        kind = f"bar {bar.kind}" + (" no-end" if bar.end_s is None else "")
+        drawing.rect(start, y + 20, max(end - start, 2), 12, kind=kind)
+        if bar.tick_s is not None:
+            drawing.line(x(bar.tick_s), y + 17, x(bar.tick_s), y + 35, "tick-mark")
+    time_axis(
+        drawing,
+        left + 8,
+        right - 8,
+        bottom,
+        (low + 8 * (high - low) / (right - left), high - 8 * (high - low) / (right - left)),
+    )
+    return drawing.markup(bottom + 24)
+
+
+def phases(items: Sequence[RunPhase], width: int) -> Markup | None:
+    """Draw the phases of a run."""
+    bars = [
+        Bar(
+            printable(item.name, 40),
+            item.start_s,
+            item.end_s,
+            "phase",
+            note="· " + seconds(item.end_s - item.start_s),
+        )
+        for item in items
+    ]
+    return gantt(f"phases-{width}", width, "The run's phases", bars)
+
+
+def operations(
+    ident: str,
+    example: Example,
+    faults: Sequence[FaultReport],
+    width: int,
+    changed: Sequence[Span] = (),
+) -> Markup | None:
+    """Draw when the operations of a finding were called, asked for the commit, and returned, and when requests that
+    a rule changed were sent, delivered and answered.
+    """
+    bars = []
+    for operation in example.operations:
+        call, commit, back = (integer(operation.get(name)) for name in ("call_ns", "commit_ns", "return_ns"))
+        if call is None:
+            continue
+        outcome = operation.get("outcome")
+        bars.append(
+            Bar(
+                operation.words,
+                call / 1e9,
+                None if back is None else back / 1e9,
+                _OUTCOMES.get(str(outcome), "info"),
+                None if commit is None else commit / 1e9,
+                f"· {printable(outcome, 20)}"
+                + ("" if operation.label == "operation" else f", the {operation.label}"),
+            )
+        )
+    for request in changed if bars else ():
+        delivered = [point.at_ns for point in request.points if point.kind is Kind.DELIVERED]
+        last_ns = max(point.at_ns or request.from_ns for point in request.points)
+        tick_s = delivered[0] / 1e9 if delivered and delivered[0] is not None else None
+        note = f"· {request.subject}"
+        bars.append(Bar(request.words, request.from_ns / 1e9, last_ns / 1e9, "rule", tick_s, note))
+    return gantt(f"{ident}-{width}", width, "The operations over time", bars, faults)
+
+
+def _description(bars: Sequence[Bar], faults: Sequence[FaultReport]) -> str:
+    rows = [f"{bar.label} from {seconds(bar.start_s)} to {seconds(bar.end_s)} {bar.note}" for bar in bars]
+    rows += [f"{fault.fault} from {seconds(fault.start_s)} to {seconds(fault.end_s)}" for fault in faults]
+    return "; ".join(rows)
