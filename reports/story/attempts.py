@@ -149,10 +149,9 @@ def _writer(story: Story, batch: Row) -> Attempt:
         who = f"producer {producer_id}" if producer_id >= 0 else "a producer without an id"
         return Attempt(who, begin_ns=written_ns, end_ns=written_ns)
     row = story.transaction_of(batch) or {}
-    users = story.processes_by_id.get(own_id, ())
     outcome = {"commit": Outcome.OK.value, "abort": Outcome.FAIL.value}.get(batch["marker"] or "", "")
     return Attempt(
-        _user(story, users) or own_id,
+        story.user_of(own_id) or own_id,
         transactional_id=own_id,
         begin_ns=row.get("begin_ns", written_ns),
         decided_ns=row.get("decided_ns"),
@@ -161,14 +160,6 @@ def _writer(story: Story, batch: Row) -> Attempt:
         outcome=outcome,
         producer=(producer_id, batch["epoch"]),
     )
-
-
-def _user(story: Story, users: Sequence[str]) -> str:
-    """Return the instance that used an id; its name without the incarnation if several incarnations used it."""
-    if len(users) == 1:
-        return users[0]
-    names = {user.rpartition(".")[0] for user in users}
-    return names.pop() if len(names) == 1 else ""
 
 
 def changed_requests(story: Story, ids: Sequence[str], attempts: Sequence[Attempt]) -> list[JournaledRequest]:

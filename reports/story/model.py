@@ -4,8 +4,8 @@ Times are nanoseconds since the start of the run (`_ns`). None: the time is not 
 (`shop-1.0`), a partition (`log of invoices/2`), a coordinator, a group, a reader, or a fault.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -102,6 +102,7 @@ class Span:
     inferred: bool = False
     points: Sequence[Point] = ()  # what happened to it meanwhile
     ids: tuple[str, ...] = ()  # its transactional ids
+    facts: Mapping[str, object] = field(default_factory=dict)  # more about it, by name
 
 
 @dataclass(frozen=True)

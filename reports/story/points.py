@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from harness.common.errors import UnreadableInput, UsageError
 from harness.record.protocol_journal import JOURNAL, JournaledRequest, ProtocolJournal
@@ -210,12 +211,29 @@ def request_span(each: JournaledRequest) -> Span:
         each.action,
         points=points,
         ids=request.transactional_ids,
+        facts={"broker": request.broker or None, "answer": each.answer or "none"},
     )
 
 
 def changed_request_spans(protocol: ProtocolJournal) -> list[Span]:
     """Return the first requests that rules changed, in the order in which they were sent."""
     return [request_span(each) for each in protocol.under_way()[:MOST_CHANGED_REQUESTS]]
+
+
+def changed_requests_of_run(story: Story) -> tuple[list[Span], int]:
+    """Return all changed requests that the journal returns, and how many more there are. Their `subject` has the name
+    of the request, too. Raises `UnreadableInput`.
+    """
+    protocol = story.tables.protocol
+    spans = []
+    for each in protocol.under_way():
+        request = each.request
+        asked = f"({request.asked})" if request.asked else ""
+        span = request_span(each)
+        spans.append(
+            replace(span, actor=span.actor or request.link, subject=f"{request.api}{asked} {span.subject}")
+        )
+    return spans, protocol.more
 
 
 # Faults

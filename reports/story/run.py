@@ -70,6 +70,27 @@ class Story:
         """The phases of the run. Empty if the run left none, because it was killed."""
         return self.tables.metadata.phases if self._phases is None else self._phases
 
+    @cached_property
+    def last_ns(self) -> float:
+        """The end of the run: of its last phase, or else of its last operation."""
+        if self.phases:
+            return self.end_s * 1e9
+        last = 1_000_000_000
+        for batch in self.tables.batches("ops", ("call_ns", "return_ns")):
+            for name in ("call_ns", "return_ns"):
+                values = batch[name].drop_null().to_numpy()
+                last = max(last, int(values.max()) if len(values) else 0)
+        return float(last)
+
+    def partition_name(self, tp: int) -> str:
+        """Return for example `invoices/2`."""
+        return self.tables.name(tp)
+
+    @property
+    def states_stored(self) -> bool:
+        """Whether the transaction log is stored."""
+        return self.tables.exists("transactions")
+
     @property
     def end_s(self) -> float:
         """The end of the last phase; infinity if it is not known. Broker times after it do not count."""
@@ -145,6 +166,16 @@ class Story:
                 if process is not None:
                     users[own] = [process]
         return users
+
+    def user_of(self, transactional_id: str | None) -> str:
+        """Return the instance of a custom pipeline that used an id; its name without the incarnation if several
+        incarnations used it. Empty: it is not known.
+        """
+        users = self.processes_by_id.get(transactional_id or "", ())
+        if len(users) == 1:
+            return users[0]
+        names = {user.rpartition(".")[0] for user in users}
+        return names.pop() if len(names) == 1 else ""
 
     def transactions_of(self, transactional_id: str) -> list[dict[str, Any]]:
         """Return the transactions of an id, in the order of their start."""

@@ -1,32 +1,41 @@
-"""The tracks of clients: operations of processes, transactions of transactional ids, polls of readers."""
+"""The slices of a trace: operations of processes, transactions, polls of readers, batches, and changed requests."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.model.vocabulary import WARM_UP, Outcome
-from harness.record.table_reader import Row, RunTables
-from harness.record.timeline.by_logs import written_ms
-from harness.record.timeline.model import Ending, Timeline
-from harness.results.verdict import FaultReport
-from reports.export.sampling import Drawn, Intervals, Sampler, sample
-from reports.export.tracks import Slice, Tracks, microseconds
+from harness.model.vocabulary import Outcome
+from reports.pictures.tracks import Mark, Slice, Tracks, microseconds
+from reports.story.model import TICK_NS, Ending, Kind
+from reports.story.points import changed_requests_of_run
+from reports.story.roles import worker_of
+from reports.story.run import Position, Story
+from reports.story.samples import (
+    Drawn,
+    Intervals,
+    PartitionSample,
+    Sampler,
+    completions,
+    journals_by_role,
+    records_by_poll,
+    sample,
+    sample_operations,
+)
 
+PARTITIONS, REQUESTS = "partitions", "requests that a rule changed"
+NOT_KNOWN = "not known"
+_FATES = {"commit": ("committed records", "good"), "abort": ("aborted records", "bad")}
+_MS_US = 1_000
 PROCESSES, IDS, READERS = "processes", "transactional ids", "readers"
 MOST_OPERATIONS = MOST_TRANSACTIONS = 100_000
 MOST_POLLS = 40_000
 SHORTEST_NS = 1_000_000
 """The length of a slice whose end is not known."""
-CLOCK_NS = 2_000_000
-"""Brokers write times in whole milliseconds."""
-_OPS = (
-    *("op", "name", "journal", "f", "outcome", "transactional_id", "call_ns", "commit_ns", "return_ns"),
-    *("error", "fenced", "txn"),
-)
 _OUTCOME_COLORS = {Outcome.OK.value: "good", Outcome.FAIL.value: "bad", Outcome.INFO.value: "yellow"}
 _ENDING_COLORS = {
     Ending.COMMITTED: "good",
@@ -39,13 +48,7 @@ _ENDING_COLORS = {
 
 
 def draw_processes(
-    t: RunTables,
-    timeline: Timeline,
-    tracks: Tracks,
-    near: Intervals,
-    wanted: Collection[int],
-    faults: Sequence[FaultReport],
-    end_ns: float,
+    story: Story, tracks: Tracks, near: Intervals, wanted: Collection[int], end_ns: float
 ) -> Drawn:
     """Draw a thread for each worker and feeder: its operations; inside a transaction, its polls and its commit.
 
@@ -55,26 +58,27 @@ def draw_processes(
 
     A feeder sends without waiting for responses. So that it needs one lane, its slices end when the next one begins.
     """
-    roles = {row["journal"]: row["role"] for row in t.rows("journals", role=["worker", "feeder"])}
-    rows, drawn = _operations(t, roles, MOST_OPERATIONS, near, wanted)
+    roles = journals_by_role(story, "worker", "feeder")
+    rows, drawn = sample_operations(story, roles, MOST_OPERATIONS, near, wanted)
     threads: dict[str, list[Slice]] = defaultdict(list)
     for journal, own in rows.items():
         is_feeder = roles[journal] == "feeder"
         threads[journal] = (
             _one_after_the_other([_operation(row) for row in own]) if is_feeder else _with_parts(own)
         )
-    if timeline.by_logs:
-        instances = _instances(t)
+    if story.by_logs:
+        table = story.timeline.transactions
         observed = pc.is_in(
-            timeline.transactions["transactional_id"], value_set=pa.array(sorted(instances), pa.string())
+            table["transactional_id"], value_set=pa.array(sorted(story.processes_by_id), pa.string())
         )
-        known = timeline.transactions.filter(pc.or_(timeline.transactions["process"].is_valid(), observed))
+        known = table.filter(pc.or_(table["process"].is_valid(), observed))
         transactions = sample(lambda: iter([known]), "begin_ns", Sampler(MOST_TRANSACTIONS, near))
         for row in [] if transactions is None else transactions.to_pylist():
-            threads[instances.get(row["transactional_id"], row["process"])].append(_transaction(row, end_ns))
-    for fault in faults:
+            thread = story.user_of(row["transactional_id"]) or row["process"] or NOT_KNOWN
+            threads[thread].append(_transaction(row, end_ns))
+    for fault in story.faults:
         if (worker := fault.details.get("worker")) is not None:
-            thread = worker if worker in roles or worker in threads else _instance(worker)
+            thread = worker if worker in roles or worker in threads else worker_of(worker) or worker
             healed_ns = end_ns if fault.end_s is None else fault.end_s * 1e9
             begin_us, end_us = microseconds(fault.start_s * 1e9), microseconds(healed_ns)
             threads[thread].append(Slice(f"fault: {fault.struck}", begin_us, end_us))
@@ -83,34 +87,17 @@ def draw_processes(
     return drawn
 
 
-def _instances(t: RunTables) -> dict[str, str]:
-    """Return the thread of each transactional id that a protocol proxy has seen: the start of an instance (`bill-3.0`),
-    or the instance (`bill-3`) if it used the id after several starts.
-    """
-    threads: dict[str, str] = {}
-    for journal, client in t.metadata.program_clients.items():
-        for own in client.transactional_ids:
-            threads[own] = journal if own not in threads else _instance(journal)
-    return threads
-
-
-def _instance(journal: str) -> str:
-    return journal.rpartition(".")[0] or journal
-
-
-def draw_readers(t: RunTables, tracks: Tracks, near: Intervals, wanted: Collection[int]) -> Drawn:
+def draw_readers(story: Story, tracks: Tracks, near: Intervals, wanted: Collection[int]) -> Drawn:
     """Draw a thread for each observer and final reader: its polls, with the number of records that they returned."""
-    roles = {row["journal"]: row["role"] for row in t.rows("journals", role=["observer", "final"])}
-    rows, drawn = _operations(t, roles, MOST_POLLS, near, wanted)
-    counts = _records_by_poll(t, [row["op"] for own in rows.values() for row in own])
+    roles = journals_by_role(story, "observer", "final")
+    rows, drawn = sample_operations(story, roles, MOST_POLLS, near, wanted)
+    counts = records_by_poll(story, [row["op"] for own in rows.values() for row in own])
     for journal, own in sorted(rows.items()):
         tracks.draw(READERS, journal, [_operation(row, records=counts.get(row["op"])) for row in own])
     return drawn
 
 
-def draw_transactional_ids(
-    t: RunTables, timeline: Timeline, tracks: Tracks, near: Intervals, end_ns: float
-) -> dict[str, Drawn]:
+def draw_transactional_ids(story: Story, tracks: Tracks, near: Intervals, end_ns: float) -> dict[str, Drawn]:
     """Draw a thread for each transactional id: its transactions, and the coordinator's part of each, from
     PrepareCommit or PrepareAbort to Complete.
 
@@ -118,14 +105,14 @@ def draw_transactional_ids(
     response to its commit before the transaction is complete.
     """
     transactions = Sampler(MOST_TRANSACTIONS, near)
-    kept = sample(lambda: iter([timeline.transactions]), "begin_ns", transactions)
+    kept = sample(lambda: iter([story.timeline.transactions]), "begin_ns", transactions)
     by_thread: dict[str, list[Slice]] = defaultdict(list)
     for row in [] if kept is None else kept.to_pylist():
         thread = row["transactional_id"] or row["process"] or "no transactional id"
         by_thread[thread].append(_transaction(row, end_ns))
     parts = Sampler(MOST_TRANSACTIONS, near)
     kept_parts = (
-        sample(lambda: iter([completions(t)]), "prepared_ns", parts) if t.exists("transactions") else None
+        sample(lambda: iter([completions(story)]), "prepared_ns", parts) if story.states_stored else None
     )
     parts_by_thread: dict[str, list[Slice]] = defaultdict(list)
     for row in [] if kept_parts is None else kept_parts.to_pylist():
@@ -140,57 +127,7 @@ def draw_transactional_ids(
     }
 
 
-def completions(t: RunTables) -> pa.Table:
-    """Return the coordinators' parts of transactions: `transactional_id`, `state`, `prepared_ns`, `completed_ns`.
-
-    `completed_ns` is null if the transaction log has no Complete record after the Prepare record.
-    """
-    states = t.table("transactions", ("transactional_id", "log_tp", "log_offset", "state", "update_ms"))
-    own = pc.fill_null(pc.invert(pc.starts_with(states["transactional_id"], WARM_UP)), False)
-    states = states.filter(pc.and_(own, states["update_ms"].is_valid()))
-    states = states.sort_by([(name, "ascending") for name in ("transactional_id", "log_tp", "log_offset")])
-    zero_ms = t.wall_ms_at_zero or 0.0
-    written = pc.coalesce(written_ms(t, states), states["update_ms"]) if len(states) else states["update_ms"]
-    ids, state = states["transactional_id"].to_pylist(), states["state"].to_pylist()
-    prepared_ns, written_ns = (
-        (column.to_numpy(zero_copy_only=False) - zero_ms) * 1e6 for column in (states["update_ms"], written)
-    )
-    rows = []
-    for n, name in enumerate(state):
-        if name in ("PrepareCommit", "PrepareAbort"):
-            after = n + 1
-            done = after < len(state) and ids[after] == ids[n] and state[after].startswith("Complete")
-            rows.append((ids[n], name, int(prepared_ns[n]), int(written_ns[after]) if done else None))
-    names = ("transactional_id", "state", "prepared_ns", "completed_ns")
-    kinds = (pa.string(), pa.string(), pa.int64(), pa.int64())
-    columns = list(zip(*rows, strict=True)) or [()] * len(names)
-    return pa.table(
-        {name: pa.array(column, kind) for name, kind, column in zip(names, kinds, columns, strict=True)}
-    )
-
-
-def _operations(
-    t: RunTables, journals: Collection[str], most: int, near: Intervals, wanted: Collection[int]
-) -> tuple[dict[str, list[Row]], Drawn]:
-    """Return the operations to draw, by journal, in the order of their calls."""
-    sampler = Sampler(most, near)
-    names, numbers = pa.array(sorted(journals), pa.string()), pa.array(sorted(wanted), pa.int64())
-
-    def read() -> Iterator[pa.Table]:
-        for batch in t.batches("ops", _OPS):
-            yield pa.Table.from_batches([batch]).filter(pc.is_in(batch["journal"], value_set=names))
-
-    def is_wanted(part: pa.Table) -> np.ndarray:
-        return np.asarray(pc.is_in(part["op"], value_set=numbers).to_numpy(zero_copy_only=False))
-
-    kept = sample(read, "call_ns", sampler, is_wanted)
-    rows: dict[str, list[Row]] = defaultdict(list)
-    for row in [] if kept is None else kept.sort_by("call_ns").to_pylist():
-        rows[row["journal"]].append(row)
-    return rows, Drawn(sampler.kept, sampler.total)
-
-
-def _operation(row: Row, **more: object) -> Slice:
+def _operation(row: Mapping[str, Any], **more: object) -> Slice:
     known_ns = row["commit_ns"] or row["call_ns"]
     end_ns = known_ns + SHORTEST_NS if row["return_ns"] is None else row["return_ns"]
     kind = "transaction" if row["f"] == "txn" else row["f"]
@@ -211,7 +148,7 @@ def _operation(row: Row, **more: object) -> Slice:
     )
 
 
-def _with_parts(rows: Sequence[Row]) -> list[Slice]:
+def _with_parts(rows: Sequence[Mapping[str, Any]]) -> list[Slice]:
     """Return the slices of a worker. Polls and the commit are inside their transaction, if they fit."""
     roots = {row["op"]: _operation(row) for row in rows if row["txn"] is None}
     parts: dict[int, list[Slice]] = defaultdict(list)
@@ -240,7 +177,7 @@ def _one_after_the_other(slices: Sequence[Slice]) -> list[Slice]:
     return ordered
 
 
-def _transaction(row: Row, end_ns: float) -> Slice:
+def _transaction(row: Mapping[str, Any], end_ns: float) -> Slice:
     known_ns = row["end_ns"]
     if known_ns is None:
         last_ns = row["decided_ns"] or row["begin_ns"]
@@ -255,7 +192,7 @@ def _transaction(row: Row, end_ns: float) -> Slice:
     )
 
 
-def _completion(row: Row, end_ns: float) -> Slice:
+def _completion(row: Mapping[str, Any], end_ns: float) -> Slice:
     completed_ns = end_ns if row["completed_ns"] is None else row["completed_ns"]
     name = f"coordinator: {'commit' if row['state'] == 'PrepareCommit' else 'abort'}"
     args = {"from": row["state"], "to": "not complete" if row["completed_ns"] is None else "Complete"}
@@ -265,19 +202,77 @@ def _completion(row: Row, end_ns: float) -> Slice:
 def _nest(roots: Sequence[Slice], parts: Sequence[Slice]) -> list[Slice]:
     """Put each coordinator's part into the last transaction that began before it. Return the parts that do not fit."""
     begins = np.array([root.begin_us for root in roots])
-    before = [part.begin_us + CLOCK_NS // 1_000 for part in parts]
+    before = [part.begin_us + TICK_NS // 1_000 for part in parts]
     last = np.searchsorted(begins, before, side="right") - 1
     return [part for part, at in zip(parts, last, strict=True) if at < 0 or not roots[at].nest(part)]
 
 
-def _records_by_poll(t: RunTables, ops: Sequence[int]) -> Mapping[int, int]:
-    """Return how many records these polls returned. A poll without rows is left out."""
-    if not ops or not t.exists("polls"):
-        return {}
-    numbers = np.array(sorted(ops))
-    counts = np.zeros(len(numbers), np.int64)
-    for batch in t.batches("polls", ("op",)):
-        op = batch["op"].to_numpy()
-        at = np.minimum(np.searchsorted(numbers, op), len(numbers) - 1)
-        counts += np.bincount(at[numbers[at] == op], minlength=len(numbers))
-    return {int(op): int(count) for op, count in zip(numbers, counts, strict=True) if count}
+def draw_partitions(
+    story: Story, tracks: Tracks, batches: PartitionSample, wanted: Collection[Position]
+) -> Drawn:
+    """Draw a thread for each partition: its batches and markers, as the leader stored them.
+
+    Brokers and clients write times in whole milliseconds. So a batch is a slice of a millisecond. If a partition has
+    several batches in one millisecond, they share it in the order of their offsets.
+    """
+    by_tp: dict[int, list[int]] = {}
+    for tp, offset in sorted(wanted):
+        by_tp.setdefault(tp, []).append(offset)
+    for tp, rows in batches.rows(wanted):
+        tracks.draw(PARTITIONS, story.partition_name(tp), _batches(tp, rows, by_tp.get(tp, ())))
+    return batches.drawn
+
+
+def draw_changed_requests(story: Story, tracks: Tracks) -> Drawn:
+    """Draw a thread for each client: the requests that a rule changed, from sent to answered, with a mark where the
+    request was delivered to the broker.
+    """
+    threads: dict[str, list[Slice]] = {}
+    changed, more = changed_requests_of_run(story)
+    for each in changed:
+        times_us = {point.kind: microseconds(point.at_ns or 0) for point in each.points}
+        marks = [Mark("delivered", times_us[Kind.DELIVERED])] if Kind.DELIVERED in times_us else []
+        steps = {
+            f"{n}. {'sent' if point.kind is Kind.REQUEST else point.kind}": point.words
+            for n, point in enumerate(each.points, 1)
+        }
+        args = {"request": each.words, **each.facts, **steps}
+        # A mark at the end would be outside the slice.
+        end_us = max([*times_us.values(), *(mark.at_us + 1 for mark in marks)])
+        threads.setdefault(each.actor, []).append(
+            Slice(each.subject, microseconds(each.from_ns), end_us, args, marks=marks)
+        )
+    for thread, slices in sorted(threads.items()):
+        tracks.draw(REQUESTS, thread, slices)
+    return Drawn(len(changed), len(changed) + more)
+
+
+def _batches(tp: int, rows: pa.Table, wanted: Sequence[int]) -> Iterator[Slice]:
+    """Yield the slices of a partition. Its rows are in the order of their times and offsets."""
+    _, at, sizes = np.unique(rows["time_ns"].to_numpy(), return_inverse=True, return_counts=True)
+    firsts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    wanted_from = np.searchsorted(wanted, rows["base_offset"].to_numpy())
+    wanted_until = np.searchsorted(wanted, rows["last_offset"].to_numpy(), side="right")
+    for n, row in enumerate(rows.to_pylist()):
+        size, rank = int(sizes[at[n]]), n - int(firsts[at[n]])
+        ms_us = microseconds(row["time_ns"])
+        begin_us, end_us = ms_us + rank * _MS_US // size, ms_us + (rank + 1) * _MS_US // size
+        offsets = [row["base_offset"]] if row["control"] else wanted[wanted_from[n] : wanted_until[n]]
+        name, color = _name(row)
+        args = {
+            "offset": row["base_offset"],
+            "last offset": row["last_offset"],
+            "records": None if row["control"] else row["count"],
+            "producer id": row["producer_id"] if row["producer_id"] >= 0 else None,
+            "marker at": row["marker_offset"],
+            "time": "adjusted" if row["adjusted"] else None,
+        }
+        yield Slice(name, begin_us, end_us, args, color, [("record", tp, offset) for offset in offsets])
+
+
+def _name(row: Mapping[str, Any]) -> tuple[str, str | None]:
+    if row["control"]:
+        return f"{row['marker']} marker", "grey"
+    if not row["transactional"]:
+        return "records outside transactions", None
+    return _FATES.get(row["marker"], ("records of an open transaction", "terrible"))

@@ -13,15 +13,15 @@ import pyarrow.compute as pc
 
 from harness.record.table_reader import RunTables
 from harness.results.example import Example
-from harness.results.wording import integer
+from reports.story.run import Position, Story
+from reports.story.subjects import positions_of
 
 BY_IMPORTANCE = (2, 3, 4, 0, 1)
 """Indexes in `RecordPath.keys`: an operation is the first to leave out if the times of a path contradict each other."""
-Position = tuple[int, int]
-"""Partition number in the run, and offset."""
 MOST_PATHS_OF_FINDINGS = 1_000
 MOST_SAMPLED = 1_000
 """The largest numbers of outputs whose paths are drawn: those of findings, and others."""
+MOST_POSITIONS = 100_000
 MOST_INPUTS = 3
 """The largest number of inputs of one output whose paths are drawn."""
 READERS = ("observer", "final")
@@ -69,24 +69,15 @@ class RecordPaths:
         return {op for pair in ends for op in pair if op is not None}
 
 
-def positions_of(t: RunTables, examples: Iterable[Example]) -> list[Position]:
+def positions_of_findings(story: Story, examples: Iterable[Example]) -> list[Position]:
     """Return the records and inputs of examples that are in partitions of the run, each once."""
-    found: dict[Position, None] = {}
-    for example in examples:
-        for part in (*example.records, *example.inputs, *example.positions):
-            topic, number, offset = (
-                part.get("topic"),
-                integer(part.get("partition")),
-                integer(part.get("offset")),
-            )
-            tp = t.numbers.get((str(topic), number)) if number is not None else None
-            if tp is not None and offset is not None and offset >= 0:
-                found[tp, offset] = None
-    return list(found)
+    parts = (part for each in examples for part in (*each.records, *each.inputs, *each.positions))
+    return [(tp, offset) for tp, offset in positions_of(story, parts, MOST_POSITIONS) if offset >= 0]
 
 
-def record_paths(t: RunTables, of_findings: Sequence[Position]) -> RecordPaths:
+def record_paths(story: Story, of_findings: Sequence[Position]) -> RecordPaths:
     """Return the paths of these records, and of a sample. Raises `UnreadableInput`."""
+    t = story.tables
     chosen = _from_records(t, of_findings) if t.without_journals else _from_sends(t, of_findings)
     first: dict[tuple[Any, ...], RecordPath] = {}
     for path in chosen.paths:

@@ -1,5 +1,9 @@
 """The tracks of a trace: slices on threads, so that slices of one thread always nest, and flows between slices.
 
+The file is Trace Event JSON of Chromium, as Perfetto reads it, written event by event, so that its size does not count
+in memory. All times are microseconds since the run began. Slices have whole microseconds, so that no rounding moves the
+end of a slice over the end of its parent.
+
 A flow event binds to the slice that began last on its thread. So each slice that flows bind to has an anchor: the time
 from its begin until the next slice or mark begins inside it, or until its end.
 """
@@ -8,11 +12,12 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import IO, Any
+
+import orjson
 
 from harness.common.secrets import redact_text
 from harness.results.wording import printable
-from reports.export.trace_file import TraceFile
 
 US = 1_000
 """Nanoseconds in a microsecond."""
@@ -27,6 +32,26 @@ processes: a thread with the number of its process would be called its main thre
 def microseconds(time_ns: float) -> int:
     """Convert nanoseconds since the run began. Times before the run become 0."""
     return max(0, int(time_ns // US))
+
+
+class TraceFile:
+    """Writes events to a stream. `finish` must be called at the end."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.events = 0
+        # Without displayTimeUnit: Perfetto reports this key as a problem of the trace.
+        stream.write(b'{"traceEvents":[')
+
+    def write(self, event: Mapping[str, Any]) -> None:
+        """Append one event. Keys whose value is None are left out."""
+        self._stream.write(b",\n" if self.events else b"\n")
+        self._stream.write(orjson.dumps({key: value for key, value in event.items() if value is not None}))
+        self.events += 1
+
+    def finish(self, about: Mapping[str, Any]) -> None:
+        """End the list of events and add facts about the trace."""
+        self._stream.write(b'\n],"otherData":' + orjson.dumps(about) + b"}\n")
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,25 @@ from itertools import pairwise
 from typing import IO
 
 from harness.common.errors import UnreadableInput
-from harness.record.table_reader import RunTables
-from harness.record.timeline.load import load
-from harness.record.timeline.model import Notes, Timeline
 from harness.results.example import Example
 from harness.results.verdict import FaultReport, Verdict
 from harness.results.wording import number
-from reports.export import broker_tracks, client_tracks
-from reports.export.record_paths import BY_IMPORTANCE, Position, RecordPaths, positions_of, record_paths
-from reports.export.sampling import Drawn, Intervals
-from reports.export.trace_file import TraceFile
-from reports.export.tracks import Slice, Tracks, microseconds, text
+from reports.pictures.slices import (
+    IDS,
+    PARTITIONS,
+    draw_changed_requests,
+    draw_partitions,
+    draw_processes,
+    draw_readers,
+    draw_transactional_ids,
+)
+from reports.pictures.tracks import Slice, TraceFile, Tracks, microseconds, text
 from reports.series import series
+from reports.story.model import Notes
+from reports.story.paths import BY_IMPORTANCE, RecordPaths, positions_of_findings, record_paths
+from reports.story.progress import by_second
+from reports.story.run import Position, Story
+from reports.story.samples import Drawn, Intervals, PartitionSample
 from reports.under_way import nanoseconds
 
 FINDINGS, FAULTS, PHASES = "findings", "faults", "phases of the run"
@@ -45,28 +52,26 @@ class TraceSummary:
         ]
 
 
-def write_trace(stream: IO[bytes], t: RunTables, verdict: Verdict | None) -> TraceSummary:
+def write_trace(stream: IO[bytes], story: Story, verdict: Verdict | None) -> TraceSummary:
     """Write a run as Trace Event JSON, and return what is in it.
 
     Tables that are missing or damaged are noted. `verdict`: None if the run has none; then no findings are drawn.
     Raises `UnreadableInput` if the tables of partitions, journals or operations, or metadata.json are damaged.
     """
     file = TraceFile(stream)
-    return _RunTrace(t, verdict, file).write()
+    return _RunTrace(story, verdict, file).write()
 
 
 class _RunTrace:
-    def __init__(self, t: RunTables, verdict: Verdict | None, file: TraceFile) -> None:
-        self._t = t
+    def __init__(self, story: Story, verdict: Verdict | None, file: TraceFile) -> None:
+        self._story = story
         self._file = file
         self._tracks = Tracks(file)
         self._notes = Notes()
         self._drawn: dict[str, Drawn] = {}
         self._verdict = verdict
-        self._faults: Sequence[FaultReport] = verdict.faults if verdict else t.metadata.faults
-        phases = t.metadata.phases
-        _require_times(*(time for phase in phases for time in (phase.start_s, phase.end_s)))
-        self._end_ns = phases[-1].end_s * 1e9 if phases else _last_ns(t)
+        _require_times(*(time for phase in story.phases for time in (phase.start_s, phase.end_s)))
+        self._end_ns = story.last_ns
         findings = verdict.anomalies if verdict else {}
         self._examples = [
             (name, example)
@@ -76,71 +81,51 @@ class _RunTrace:
         ]
 
     def write(self) -> TraceSummary:
-        positions = positions_of(self._t, (example for _, example in self._examples))
-        times_ns = self._times_of_records(positions)
-        moments = [self._moment_ns(example, times_ns) for _, example in self._examples]
+        story = self._story
+        positions = positions_of_findings(story, (example for _, example in self._examples))
+        self._notes.read(partial(story.load_batches, positions))
+        moments = [self._moment_ns(example) for _, example in self._examples]
         near = self._near(moments)
-        timeline = load(self._t, self._end_ns / 1e9)
         self._draw_findings(moments)
         self._draw_faults()
-        self._draw_clients_and_brokers(timeline, near, positions)
-        self._count_commits(timeline)
-        self._notes.read(partial(broker_tracks.count_positions, self._t, self._tracks, self._end_ns))
-        missing = [*timeline.missing, *self._notes.texts]
+        self._draw_clients_and_brokers(near, positions)
+        self._count_commits()
+        self._notes.read(self._count_positions)
+        missing = [*story.timeline.missing, *self._notes.texts]
         summary = TraceSummary(self._file.events, self._drawn, list(dict.fromkeys(missing)))
         self._draw_phases(summary)
         self._file.finish(self._about(summary))
         summary.events = self._file.events
         return summary
 
-    def _draw_clients_and_brokers(
-        self, timeline: Timeline, near: Intervals, positions: Sequence[Position]
-    ) -> None:
-        t, tracks, drawn = self._t, self._tracks, self._drawn
-        paths = self._notes.read(partial(record_paths, t, positions)) or RecordPaths()
-        drawn["operations of processes"] = client_tracks.draw_processes(
-            t, timeline, tracks, near, paths.ops, self._faults, self._end_ns
-        )
-        ids = partial(client_tracks.draw_transactional_ids, t, timeline, tracks, near, self._end_ns)
-        drawn |= self._notes.read(ids) or {}
-        partitions = broker_tracks.PartitionTracks(t, tracks, near, self._end_ns)
-        if (batches := self._notes.read(partial(partitions.draw, paths.positions))) is not None:
+    def _draw_clients_and_brokers(self, near: Intervals, positions: Sequence[Position]) -> None:
+        story, tracks, drawn, read = self._story, self._tracks, self._drawn, self._notes.read
+        paths = read(partial(record_paths, story, positions)) or RecordPaths()
+        drawn["operations of processes"] = draw_processes(story, tracks, near, paths.ops, self._end_ns)
+        drawn |= read(partial(draw_transactional_ids, story, tracks, near, self._end_ns)) or {}
+        sampled = PartitionSample(story, near, self._end_ns)
+        if (batches := read(partial(draw_partitions, story, tracks, sampled, paths.positions))) is not None:
             drawn["batches and markers"] = batches
-        if (
-            requests := self._notes.read(partial(broker_tracks.draw_changed_requests, t, tracks))
-        ) is not None:
+        if (requests := read(partial(draw_changed_requests, story, tracks))) is not None:
             drawn["requests that a rule changed"] = requests
-        drawn["polls of readers"] = client_tracks.draw_readers(t, tracks, near, paths.ops)
+        drawn["polls of readers"] = draw_readers(story, tracks, near, paths.ops)
         flows = sum(
-            tracks.flow(n, path.keys(partitions.markers), BY_IMPORTANCE)
-            for n, path in enumerate(paths.paths, 1)
+            tracks.flow(n, path.keys(sampled.markers), BY_IMPORTANCE) for n, path in enumerate(paths.paths, 1)
         )
         drawn["paths of records"] = Drawn(flows, max(flows, paths.total), "a sample is drawn")
 
-    def _times_of_records(self, positions: Sequence[Position]) -> dict[Position, int]:
-        """Return the times of these records, in nanoseconds since the run began."""
-        rows = self._notes.read(
-            lambda: self._t.rows(
-                "records", tp={tp for tp, _ in positions}, offset={offset for _, offset in positions}
-            )
-        )
-        timed = {(row["tp"], row["offset"]): self._t.at_ns(row["timestamp_ms"]) for row in rows or ()}
-        return {
-            at: time_ns
-            for at, time_ns in timed.items()
-            if time_ns is not None and 0 <= time_ns <= self._end_ns
-        }
-
-    def _moment_ns(self, example: Example, times_ns: dict[Position, int]) -> float | None:
+    def _moment_ns(self, example: Example) -> float | None:
         moment_s = example.moment_s()
         if moment_s is not None:
             return moment_s * 1e9
-        own = (times_ns.get(at) for at in positions_of(self._t, [example]))
-        return max((time_ns for time_ns in own if time_ns is not None), default=None)
+        positions = positions_of_findings(self._story, [example])
+        times_ns = self._notes.read(lambda: [self._story.time_of(position) for position in positions]) or []
+        inside = (time_ns for time_ns in times_ns if time_ns is not None and 0 <= time_ns <= self._end_ns)
+        return max(inside, default=None)
 
     def _near(self, moments: Iterable[float | None]) -> Intervals:
         known = [(moment, moment) for moment in moments if moment is not None]
-        faults = [(fault.start_s * 1e9, self._healed_ns(fault)) for fault in self._faults]
+        faults = [(fault.start_s * 1e9, self._healed_ns(fault)) for fault in self._story.faults]
         return Intervals((begin - AROUND_NS, end + AROUND_NS) for begin, end in [*known, *faults])
 
     def _healed_ns(self, fault: FaultReport) -> float:
@@ -170,7 +155,7 @@ class _RunTrace:
     def _draw_faults(self) -> None:
         """Draw a thread for each kind of fault, from the injection to the heal."""
         threads: dict[str, list[Slice]] = {}
-        for index, fault in enumerate(self._faults, 1):
+        for index, fault in enumerate(self._story.faults, 1):
             args = {
                 "number": index,
                 "target": fault.target,
@@ -182,7 +167,7 @@ class _RunTrace:
             threads.setdefault(fault.fault, []).append(Slice(fault.struck, begin_us, end_us, args))
         for thread, slices in sorted(threads.items()):
             self._tracks.draw(FAULTS, thread, slices)
-        self._drawn["faults"] = Drawn(len(self._faults), len(self._faults))
+        self._drawn["faults"] = Drawn(len(self._story.faults), len(self._story.faults))
 
     def _draw_phases(self, summary: TraceSummary) -> None:
         """Draw the whole run, and its phases inside. It begins at 0, so that all viewers count from there."""
@@ -194,21 +179,29 @@ class _RunTrace:
         run = Slice("the run", 0, microseconds(self._end_ns), args)
         phases = [
             Slice(phase.name, microseconds(phase.start_s * 1e9), microseconds(phase.end_s * 1e9))
-            for phase in self._t.metadata.phases
+            for phase in self._story.phases
         ]
         others = [phase for phase in sorted(phases, key=lambda each: each.begin_us) if not run.nest(phase)]
         self._tracks.draw(PHASES, "phases", [run, *others])
         self._drawn["phases"] = Drawn(len(phases), len(phases))
 
-    def _count_commits(self, timeline: Timeline) -> None:
+    def _count_commits(self) -> None:
         """Draw the committed transactions in each second."""
-        sums = series(timeline, self._end_ns / 1e9)
+        sums = series(self._story.timeline, self._end_ns / 1e9)
         width = sums.width_s
         values = [
             (second * width * 1_000_000, {"per second": sums.committed[second] / width})
             for second in sums.buckets
         ]
-        self._tracks.count(client_tracks.IDS, "committed transactions", values)
+        self._tracks.count(IDS, "committed transactions", values)
+
+    def _count_positions(self) -> None:
+        """Draw once a second the lag of each group, and how far the last stable offset is from the end of the log."""
+        lags, distance = by_second(self._story, self._end_ns / 1e9)
+        counters = {f"lag of {text(group)}": lag for group, lag in lags.items()}
+        for name, values in {**counters, "distance of the last stable offset": distance}.items():
+            points = [(at_s * 1_000_000, {"records": value}) for at_s, value in enumerate(values.tolist())]
+            self._tracks.count(PARTITIONS, name, points)
 
     def _about(self, summary: TraceSummary) -> dict[str, object]:
         return {
@@ -242,13 +235,3 @@ def _in_a_row(slices: Iterable[Slice]) -> list[Slice]:
         each.begin_us = max(each.begin_us, before.end_us)
         each.end_us = max(each.end_us, each.begin_us + 1_000)
     return ordered
-
-
-def _last_ns(t: RunTables) -> float:
-    """Return the end of the last operation, for a run that left no phases."""
-    last = 1_000_000_000
-    for batch in t.batches("ops", ("call_ns", "return_ns")):
-        for name in ("call_ns", "return_ns"):
-            values = batch[name].drop_null().to_numpy()
-            last = max(last, int(values.max()) if len(values) else 0)
-    return float(last)

@@ -1,0 +1,307 @@
+"""The rows of large tables that are drawn: those near faults and findings first, and of the others every nth row.
+
+A table is read twice, batch by batch: once to count its rows, and once to take the rows to draw.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.model.vocabulary import WARM_UP
+from harness.record.table_reader import Row
+from harness.record.timeline.by_logs import state_times_ms
+from harness.record.timeline.markers import deciding_markers
+from harness.results.wording import plural
+from reports.story.model import TICK_NS
+from reports.story.progress import batch_counts, in_groups
+from reports.story.run import ADJUSTED_NS, Position, Story
+
+MOST_BATCHES = 140_000
+_OPS = (
+    *("op", "name", "journal", "f", "outcome", "transactional_id", "call_ns", "commit_ns", "return_ns"),
+    *("error", "fenced", "txn"),
+)
+_BATCHES = ("tp", "base_offset", "last_offset", "count", "producer_id", "transactional", "control", "marker")
+
+
+@dataclass
+class Drawn:
+    """How many rows of a kind are in the trace, and how many there are."""
+
+    drawn: int = 0
+    total: int = 0
+    reason: str = ""
+    """Why rows are left out, if the limit is not the only reason."""
+
+
+class Intervals:
+    """Intervals of time, in nanoseconds since the run began. They may overlap."""
+
+    def __init__(self, intervals: Iterable[tuple[float, float]] = ()) -> None:
+        merged: list[list[float]] = []
+        for begin, end in sorted(intervals):
+            if merged and begin <= merged[-1][1]:
+                merged[-1][1] = max(merged[-1][1], end)
+            else:
+                merged.append([begin, end])
+        self._begins = np.array([begin for begin, _ in merged])
+        self._ends = np.array([end for _, end in merged])
+
+    def contain(self, times_ns: np.ndarray) -> np.ndarray:
+        """Return for each time whether it is in one of the intervals."""
+        if not len(self._begins):
+            return np.zeros(len(times_ns), bool)
+        before = np.searchsorted(self._begins, times_ns, side="right") - 1
+        return (before >= 0) & (times_ns <= self._ends[np.maximum(before, 0)])
+
+
+@dataclass
+class Sampler:
+    """Chooses at most about `most` rows. Count all rows first, then ask for the rows to keep in the same order."""
+
+    most: int
+    near: Intervals = field(default_factory=Intervals)
+    total: int = 0
+    kept: int = 0
+    _near_total: int = 0
+    _seen: list[int] = field(default_factory=lambda: [0, 0])  # others, near
+
+    def count(self, times_ns: np.ndarray) -> None:
+        """Count the rows of a batch."""
+        self.total += len(times_ns)
+        self._near_total += int(np.count_nonzero(self.near.contain(times_ns)))
+
+    def keep(self, times_ns: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
+        """Return which rows of the next batch to draw: those that `wanted` names, and those of the sample."""
+        near = self.near.contain(times_ns)
+        mask = np.zeros(len(near), bool) if wanted is None else wanted.copy()
+        for group, is_in in ((0, ~near), (1, near)):
+            every = self._every(group)
+            if every:
+                mask[is_in] |= (self._seen[group] + np.arange(np.count_nonzero(is_in))) % every == 0
+            self._seen[group] += int(np.count_nonzero(is_in))
+        self.kept += int(np.count_nonzero(mask))
+        return mask
+
+    def _every(self, group: int) -> int:
+        """Return n if every nth row of a group is drawn. 0: none is drawn."""
+        if group:
+            count, room = self._near_total, self.most
+        else:
+            count, room = self.total - self._near_total, max(0, self.most - self._near_total)
+        return -(-count // room) if room else 0
+
+
+def sample(
+    read: Callable[[], Iterator[pa.Table]],
+    time_column: str,
+    sampler: Sampler,
+    wanted: Callable[[pa.Table], np.ndarray] = lambda table: np.zeros(len(table), bool),
+) -> pa.Table | None:
+    """Return the rows to draw. None: there are no rows.
+
+    Args:
+        read: reads the table, part by part; it is called twice
+        time_column: the column by which rows are near to a fault or a finding
+        sampler: chooses the rows
+        wanted: which rows of a part to keep in any case
+    """
+    for part in read():
+        sampler.count(_times(part, time_column))
+    parts = [part.filter(pa.array(sampler.keep(_times(part, time_column), wanted(part)))) for part in read()]
+    return pa.concat_tables(parts) if parts else None
+
+
+def _times(part: pa.Table, column: str) -> np.ndarray:
+    return np.asarray(part[column].to_numpy(zero_copy_only=False), float)
+
+
+def journals_by_role(story: Story, *roles: str) -> dict[str, str]:
+    """Return the role of each process that wrote a journal, if it has one of these roles."""
+    return {row["journal"]: row["role"] for row in story.tables.rows("journals", role=roles)}
+
+
+def sample_operations(
+    story: Story, journals: Collection[str], most: int, near: Intervals, wanted: Collection[int]
+) -> tuple[dict[str, list[Row]], Drawn]:
+    """Return the operations to draw, by journal, in the order of their calls."""
+    sampler = Sampler(most, near)
+    names, numbers = pa.array(sorted(journals), pa.string()), pa.array(sorted(wanted), pa.int64())
+
+    def read() -> Iterator[pa.Table]:
+        for batch in story.tables.batches("ops", _OPS):
+            yield pa.Table.from_batches([batch]).filter(pc.is_in(batch["journal"], value_set=names))
+
+    def is_wanted(part: pa.Table) -> np.ndarray:
+        return np.asarray(pc.is_in(part["op"], value_set=numbers).to_numpy(zero_copy_only=False))
+
+    kept = sample(read, "call_ns", sampler, is_wanted)
+    rows: dict[str, list[Row]] = defaultdict(list)
+    for row in [] if kept is None else kept.sort_by("call_ns").to_pylist():
+        rows[row["journal"]].append(row)
+    return rows, Drawn(sampler.kept, sampler.total)
+
+
+def completions(story: Story) -> pa.Table:
+    """Return the coordinators' parts of transactions: `transactional_id`, `state`, `prepared_ns`, `completed_ns`.
+
+    `completed_ns` is null if the transaction log has no Complete record after the Prepare record.
+    """
+    t = story.tables
+    states = t.table("transactions", ("transactional_id", "log_tp", "log_offset", "state", "update_ms"))
+    own = pc.fill_null(pc.invert(pc.starts_with(states["transactional_id"], WARM_UP)), False)
+    states = states.filter(pc.and_(own, states["update_ms"].is_valid()))
+    states = states.sort_by([(name, "ascending") for name in ("transactional_id", "log_tp", "log_offset")])
+    ids, state = states["transactional_id"].to_pylist(), states["state"].to_pylist()
+    times_ms = state_times_ms(t, states).to_numpy()
+    times_ns = (times_ms - (t.wall_ms_at_zero or 0.0)) * 1e6
+    rows = []
+    for n, name in enumerate(state):
+        if name in ("PrepareCommit", "PrepareAbort"):
+            after = n + 1
+            done = after < len(state) and ids[after] == ids[n] and state[after].startswith("Complete")
+            rows.append((ids[n], name, int(times_ns[n]), int(times_ns[after]) if done else None))
+    names = ("transactional_id", "state", "prepared_ns", "completed_ns")
+    kinds = (pa.string(), pa.string(), pa.int64(), pa.int64())
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    return pa.table(
+        {name: pa.array(column, kind) for name, kind, column in zip(names, kinds, columns, strict=True)}
+    )
+
+
+def records_by_poll(story: Story, ops: Sequence[int]) -> Mapping[int, int]:
+    """Return how many records these polls returned. A poll without rows is left out."""
+    t = story.tables
+    if not ops or not t.exists("polls"):
+        return {}
+    numbers = np.array(sorted(ops))
+    counts = np.zeros(len(numbers), np.int64)
+    for batch in t.batches("polls", ("op",)):
+        op = batch["op"].to_numpy()
+        at = np.minimum(np.searchsorted(numbers, op), len(numbers) - 1)
+        counts += np.bincount(at[numbers[at] == op], minlength=len(numbers))
+    return {int(op): int(count) for op, count in zip(numbers, counts, strict=True) if count}
+
+
+class PartitionSample:
+    """Chooses batches and markers, as the leaders of partitions stored them.
+
+    Batches whose time stamp is not in the run are left out.
+    """
+
+    def __init__(self, story: Story, near: "Intervals", end_ns: float) -> None:
+        self._story = story
+        self._sampler = Sampler(MOST_BATCHES, near)
+        self._end_ns = end_ns + 1e9
+        self._outside = 0
+        self.markers: dict[Position, Position] = {}
+        """By position of a wanted record: the position of the marker that decided it."""
+
+    @property
+    def drawn(self) -> "Drawn":
+        """How many batches were chosen. Only valid after `rows`."""
+        reason = ""
+        if self._outside:
+            reason = f"the time stamps of {plural(self._outside, 'batch', 'batches')} are outside the run"
+        return Drawn(self._sampler.kept, self._sampler.total + self._outside, reason)
+
+    def rows(self, wanted: Collection[Position]) -> Iterator[tuple[int, pa.Table]]:
+        """Yield for each partition its batches and markers in the order of their times, `time_ns` and `adjusted`.
+
+        Batches with a wanted record, and their markers, are chosen in any case.
+        """
+        t = self._story.tables
+        for batch in t.batches("batches", ("leader", "tp", "max_timestamp_ms")):
+            time_ns = self._time_ns(batch.filter(batch["leader"])["max_timestamp_ms"])
+            inside = self._inside(time_ns)
+            self._sampler.count(time_ns[inside])
+            self._outside += int(np.count_nonzero(~inside))
+        sizes = batch_counts(self._story)
+        by_tp: dict[int, list[int]] = {}
+        for tp, offset in sorted(wanted):
+            by_tp.setdefault(tp, []).append(offset)
+        for tps in in_groups(sorted(sizes, key=self._order), sizes):
+            kept = self._choose(tps, by_tp)
+            for tp in tps:
+                rows = kept.filter(pc.equal(kept["tp"], tp))
+                if len(rows):
+                    yield tp, rows.sort_by([("time_ns", "ascending"), ("base_offset", "ascending")])
+
+    def _order(self, tp: int) -> tuple[bool, str, int]:
+        topic, number = self._story.tables.topic_partitions.get(tp, ("", tp))
+        return topic.startswith("__"), topic, number
+
+    def _time_ns(self, wall_ms: Any) -> np.ndarray:
+        times = np.asarray(wall_ms.to_numpy(zero_copy_only=False), float)
+        return (times - (self._story.tables.wall_ms_at_zero or 0.0)) * 1e6
+
+    def _inside(self, time_ns: np.ndarray) -> np.ndarray:
+        return (time_ns >= 0) & (time_ns < self._end_ns)
+
+    def _choose(self, tps: Sequence[int], wanted: Mapping[int, Sequence[int]]) -> pa.Table:
+        t = self._story.tables
+        data = deciding_markers(t, tps)
+        data = data.set_column(
+            data.schema.get_field_index("control"), "control", pa.array([False] * len(data))
+        )
+        columns = (*_BATCHES, "max_timestamp_ms")
+        markers = t.table("batches", columns, leader=[True], control=[True], tp=tps)
+        nothing = pa.nulls(len(markers), pa.int64())
+        markers = markers.append_column("marker_offset", nothing).append_column("marker_ms", nothing)
+        names = (*columns, "marker_offset", "marker_ms")
+        table = pa.concat_tables([data.select(names), markers.select(names)], promote_options="permissive")
+        stamp_ns = self._time_ns(table["max_timestamp_ms"])
+        inside = self._inside(stamp_ns)
+        table, stamp_ns = table.filter(pa.array(inside)), stamp_ns[inside]
+        time_ns = self._adjusted(table, stamp_ns)
+        table = table.append_column("time_ns", pa.array(time_ns.astype(np.int64)))
+        table = table.append_column("adjusted", pa.array(np.abs(time_ns - stamp_ns) >= ADJUSTED_NS))
+        return table.filter(pa.array(self._sampler.keep(stamp_ns, self._has_wanted(table, wanted))))
+
+    def _adjusted(self, table: pa.Table, stamp_ns: np.ndarray) -> np.ndarray:
+        """Return the times of batches as `Story.written_ns` defines them."""
+        marker_ns = self._time_ns(table["marker_ms"])
+        begin_ns = self._begins_ns(table, marker_ns) if self._story.by_logs else stamp_ns
+        return np.asarray(np.fmin(np.fmax(stamp_ns, begin_ns), marker_ns))
+
+    def _begins_ns(self, table: pa.Table, marker_ns: np.ndarray) -> np.ndarray:
+        """Return when the transactions of batches began. NaN: not known, or in no transaction."""
+        begins_ns = np.full(len(table), np.nan)
+        producer = table["producer_id"].to_numpy()
+        in_transaction = table["transactional"].to_numpy() & ~table["control"].to_numpy(zero_copy_only=False)
+        for number in np.unique(producer[in_transaction]).tolist():
+            own_id = self._story.ids_by_producer.get(number)
+            rows = self._story.transactions_of(own_id) if own_id is not None else []
+            known_ns = np.array([row["begin_ns"] for row in rows if row["begin_ns"] is not None], np.float64)
+            own = np.flatnonzero(in_transaction & (producer == number))
+            until_ns = np.where(np.isnan(marker_ns[own]), np.inf, marker_ns[own] + TICK_NS)
+            last = np.searchsorted(known_ns, until_ns, side="right") - 1
+            begins_ns[own[last >= 0]] = known_ns[last[last >= 0]]
+        return begins_ns
+
+    def _has_wanted(self, table: pa.Table, wanted: Mapping[int, Sequence[int]]) -> np.ndarray:
+        """Return which rows have a wanted record, or decide one."""
+        tp, base, last = (table[name].to_numpy() for name in ("tp", "base_offset", "last_offset"))
+        control = table["control"].to_numpy(zero_copy_only=False)
+        decided_by = pc.fill_null(table["marker_offset"], -1).to_numpy()
+        mask = np.zeros(len(table), bool)
+        for number, offsets in wanted.items():
+            own = np.flatnonzero(tp == number)
+            first = np.searchsorted(offsets, base[own])
+            has = (np.searchsorted(offsets, last[own], side="right") > first) & ~control[own]
+            deciding = set()
+            for row, begin in zip(own[has], first[has], strict=True):
+                if decided_by[row] >= 0:
+                    deciding.add(int(decided_by[row]))
+                    inside = (offset for offset in offsets[begin:] if offset <= last[row])
+                    self.markers.update(
+                        {(number, offset): (number, int(decided_by[row])) for offset in inside}
+                    )
+            mask[own[has]] = True
+            mask[own[control[own] & np.isin(base[own], list(deciding))]] = True
+        return mask
