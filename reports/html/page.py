@@ -71,18 +71,18 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     operations = (operation for example in examples(ordered) for operation in example.operations)
     lines = excerpts.Excerpts(folder_path, operations)
     tables = RunTables(folder_path)
-    story = Story(tables, faults, contents.metadata.phases if contents.metadata else ())
-    measured = into_buckets(story.seconds)
+    run_story = Story(tables, faults, contents.metadata.phases if contents.metadata else ())
+    measured = into_buckets(run_story.seconds)
     protocol, unread = _read_protocol(tables)
     changed = protocol.under_way()[:MOST_CHANGED_REQUESTS]
     spans_of_changed = changed_request_spans(protocol)
     traceable = folder_path if tables.wall_ms_at_zero is not None else None
     shown = list(examples(ordered))
-    spans, unplaced = _read_spans(story, shown)
+    spans, unplaced = _read_spans(run_story, shown)
     anomalies = report_anomalies(ordered, faults, protocol, traceable, spans)
-    stories, unread_stories = report_stories(story, ordered)
-    met_by_fault, trouble = _describe_met(tables, faults) if not story.timeline.missing else ([], [])
-    axis = time_axis(story, examples=shown, findings=list(_shown_findings(anomalies)))
+    stories, unread_stories = report_stories(run_story, ordered)
+    met_by_fault, trouble = _describe_met(tables, faults) if not run_story.timeline.missing else ([], [])
+    axis = time_axis(run_story, examples=shown, findings=list(_shown_findings(anomalies)))
     notes = (trouble, unread_stories, unread, unplaced)
     styles = [(_HERE / name).read_text(encoding="utf-8") for name in STYLES]
     scripts = [(_HERE / name).read_text(encoding="utf-8") for name in SCRIPTS]
@@ -95,7 +95,8 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         scripts=[Markup(script) for script in scripts],
         axis=axis,
         store=_store(traceable),
-        placed={each.ident: each.span for anomaly in anomalies for each in anomaly.shown if each.span},
+        placed={each.ident: each.span for anomaly in anomalies for each in anomaly.shown if each.span}
+        | {story.ident: story.interval for story in stories if story.interval},
         axis_data=Markup(embed({"store": _store(traceable), "axis": None if axis.empty else axis.as_json()})),
         contents=contents,
         metadata=contents.metadata,
@@ -132,7 +133,9 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         requests=list(requests.rows(verdict.requests)),
         command=_command(verdict, contents),
         enclosed=folder.files_to_enclose(folder_path, len(verdict.line().encode()) + 1),
-        missing=list(dict.fromkeys(chain(contents.missing, story.timeline.missing, *notes, axis.missing))),
+        missing=list(
+            dict.fromkeys(chain(contents.missing, run_story.timeline.missing, *notes, axis.missing))
+        ),
     )
 
 

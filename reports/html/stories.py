@@ -17,6 +17,7 @@ from reports.story.counterexamples import MOST_EXAMPLES, CausedFinding, Countere
 from reports.story.logs import program_lines
 from reports.story.model import EVERYBODY, Message
 from reports.story.run import Story
+from reports.story.subjects import Interval
 
 MOST_LINES = 12
 """A story shows at most this many lines of the programs' logs."""
@@ -45,6 +46,7 @@ class ReportStory:
     legend: str  # what the colours of the drawing mean
     messages: Sequence[ListedMessage]
     left_out: int
+    interval: Interval | None = None  # of all that is drawn, in seconds
     log: Sequence[ListedMessage] = ()
     """Lines in the logs of the finding's programs while its transactions were under way."""
 
@@ -63,7 +65,7 @@ def report_stories(
 def _report_story(
     run_story: Story, n: int, story: Counterexample, anomalies: Mapping[str, AnomalyFindings]
 ) -> ReportStory:
-    shown = story.shown
+    shown, interval_ns = story.shown, story.diagram.interval_ns
     return ReportStory(
         example_sentences(shown.anomaly, anomalies[shown.anomaly])[shown.number - 1],
         story.cause.sentences,
@@ -74,6 +76,7 @@ def _report_story(
         legend(story.diagram),
         list(_listed(story.diagram.messages)),
         story.diagram.left_out,
+        None if interval_ns is None else (interval_ns[0] / 1e9, interval_ns[1] / 1e9),
         list(_logged(run_story, shown)),
     )
 

@@ -6,8 +6,7 @@ from markupsafe import Markup
 
 from harness.results.wording import printable
 from reports.pictures.svg import Drawing
-from reports.story.diagram import Diagram
-from reports.story.model import EVERYBODY, Kind, Message
+from reports.story.model import EVERYBODY, Diagram, Kind, Message
 
 ROW, LINE, TIMES = 30.0, 15.0, 76.0
 MOST_LINES = 5
@@ -49,8 +48,12 @@ def legend(diagram: Diagram) -> str:
     meanings = {
         "Red: what a correct run does not have.": any(message.bad for message in diagram.messages),
         "Orange: faults.": bool(kinds & {Kind.FAULT, Kind.HEAL}),
-        "Dashed, purple: requests on which a rule acted, and their retries.": Kind.REQUEST in kinds,
+        "Purple: requests on which a rule acted, and their retries.": Kind.REQUEST in kinds,
         "The number of a request is its correlation id.": Kind.REQUEST in kinds,
+        "Dashed: inferred, because no evidence shows it.": any(each.inferred for each in diagram.messages),
+        "A time that is adjusted says so: the time stamp contradicts other evidence.": any(
+            each.adjusted for each in diagram.messages
+        ),
     }
     return " ".join(meaning for meaning, shown in meanings.items() if shown)
 
@@ -61,6 +64,8 @@ def _draw(drawing: Drawing, message: Message, lifelines: dict[str, float], y: fl
         kind += " to-abort"
     if message.bad:
         kind += " bad"
+    if message.inferred:
+        kind += " inferred"
     drawing.text(TIMES - 10, y + 4, _time(message), kind="tick", anchor="end")
     half = len(message.text) * CHARACTER / 2
     if message.sender == message.receiver:

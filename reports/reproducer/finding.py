@@ -13,7 +13,7 @@ from harness.results.wording import integer
 from reports.findings_text import example_sentences
 from reports.story.attempts import Attempt
 from reports.story.counterexamples import counterexamples
-from reports.story.diagram import Diagram
+from reports.story.model import Diagram
 from reports.story.run import Story
 from reports.summary import causes_first
 

@@ -10,10 +10,15 @@ from harness.record.table_reader import Row
 from harness.results.example import Example, Operation, PassingCommit
 from harness.results.wording import integer, printable
 from reports.story.model import TICK_NS
+from reports.story.roles import process_at
 from reports.story.run import OFFSETS, Position, Story
 from reports.story.subjects import inputs_of, records_of
 
 MOST_ATTEMPTS = 4
+MOST_RELATED = 2
+MOST_WRITTEN = 4
+MOST_PAST = 32
+"""The largest number of offset commits past an input that are looked up."""
 
 
 @dataclass(frozen=True)
@@ -81,25 +86,69 @@ def _by_journals(story: Story, example: Example) -> Iterator[Attempt]:
     operations |= {name: Operation("operation", dict(row)) for name, row in stored.items()}
     inputs = tuple(inputs_of(story, example))
     for name, operation in operations.items():
-        records = tuple(writers.get(name, ()))
-        journal, own_id = operation.get("journal"), operation.get("transactional_id")
-        attempt = Attempt(
-            printable(journal or name.partition(":")[0], 60),
-            name,
-            None if own_id is None or operation.get("f") != "txn" else str(own_id),
-            integer(operation.get("call_ns")),
-            integer(operation.get("commit_ns")),
-            integer(operation.get("return_ns")),
-            str(operation.get("asked") or ""),
-            str(operation.get("outcome") or ""),
-            str(operation.get("error") or ""),
-            op=integer(operation.get("op")),
-            inputs=story.taken(inputs, integer(operation.get("op"))) if operation.get("stage") else (),
-            records=records,
-        )
-        yield replace(
-            attempt, producer=_producer(story, records), taken_over_ns=_taken_over_ns(story, attempt)
-        )
+        yield _of_operation(story, name, operation, inputs, tuple(writers.get(name, ())))
+
+
+def _of_operation(
+    story: Story, name: str, operation: Any, inputs: tuple[Position, ...], records: tuple[Position, ...]
+) -> Attempt:
+    journal, own_id = operation.get("journal"), operation.get("transactional_id")
+    attempt = Attempt(
+        printable(journal or name.partition(":")[0], 60),
+        name,
+        None if own_id is None or operation.get("f") != "txn" else str(own_id),
+        integer(operation.get("call_ns")),
+        integer(operation.get("commit_ns")),
+        integer(operation.get("return_ns")),
+        str(operation.get("asked") or ""),
+        str(operation.get("outcome") or ""),
+        str(operation.get("error") or ""),
+        op=integer(operation.get("op")),
+        inputs=story.taken(inputs, integer(operation.get("op"))) if operation.get("stage") else (),
+        records=records,
+    )
+    return replace(attempt, producer=_producer(story, records), taken_over_ns=_taken_over_ns(story, attempt))
+
+
+def related_attempts(story: Story, example: Example, attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Return the last transactions that had processed the inputs of an example and were aborted, or whose process died.
+
+    They left nothing, so the example does not name them. They say why an input was read again.
+    """
+    inputs = tuple(inputs_of(story, example))
+    until_ns = max((attempt.begin_ns or 0 for attempt in attempts), default=0)
+    related = _aborted_by_logs(story, inputs) if story.by_logs else _aborted_by_journals(story, inputs)
+    known = {(attempt.process, attempt.begin_ns) for attempt in attempts}
+    new = {(each.process, each.begin_ns): each for each in related if (each.begin_ns or 0) <= until_ns}
+    return sorted(
+        (each for key, each in new.items() if key not in known), key=lambda each: each.begin_ns or 0
+    )[-MOST_RELATED:]
+
+
+def _aborted_by_journals(story: Story, inputs: tuple[Position, ...]) -> Iterator[Attempt]:
+    for row in story.tables.rows("ops", op=story.takers(inputs), f=["txn"]):
+        if row["stage"] is not None and row["outcome"] != Outcome.OK.value:
+            sends = story.tables.rows("sends", op=[row["op"]])
+            written = [
+                (send["tp"], send["offset"])
+                for send in sends
+                if send["offset"] is not None
+                and any((source["tp"], source["offset"]) in inputs for source in send["inputs"])
+            ]
+            yield _of_operation(story, str(row["name"]), row, inputs, tuple(written[:MOST_WRITTEN]))
+
+
+def _aborted_by_logs(story: Story, inputs: tuple[Position, ...]) -> Iterator[Attempt]:
+    """Yield the transactions that were aborted with an offset past an input, before the one that counts."""
+    for tp, offset in inputs:
+        past = [row for row in story.offset_commits({tp}) if (row["committed"] or 0) > offset][:MOST_PAST]
+        positions = [(row["log_tp"], row["log_offset"]) for row in past]
+        story.load_batches(positions)
+        for position in positions:
+            batch = story.batch(position)
+            if batch is None or not batch["transactional"] or batch["marker"] == "commit":
+                break
+            yield replace(_writer(story, batch), inputs=((tp, offset),), records=(position,))
 
 
 def _sender_of_offsets(story: Story, position: Position) -> str:
@@ -151,7 +200,7 @@ def _writer(story: Story, batch: Row) -> Attempt:
     row = story.transaction_of(batch) or {}
     outcome = {"commit": Outcome.OK.value, "abort": Outcome.FAIL.value}.get(batch["marker"] or "", "")
     return Attempt(
-        story.user_of(own_id) or own_id,
+        process_at(story, own_id, row.get("begin_ns", written_ns)) or own_id,
         transactional_id=own_id,
         begin_ns=row.get("begin_ns", written_ns),
         decided_ns=row.get("decided_ns"),

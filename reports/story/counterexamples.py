@@ -8,7 +8,8 @@ from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings
 from reports.story.attempts import Attempt, attempts_of
 from reports.story.cause import FoundCause, find_cause
-from reports.story.diagram import Diagram, draw_diagram
+from reports.story.diagram import draw_diagram
+from reports.story.model import Diagram
 from reports.story.run import Story
 from reports.story.subjects import inputs_of, records_of
 

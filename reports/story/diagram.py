@@ -1,9 +1,9 @@
 """The counter-example as a sequence of messages between processes, coordinators, partitions and readers."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import IntEnum
+from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 
 from harness.model.vocabulary import Outcome
 from harness.record.protocol_journal import JournaledRequest, ProtocolJournal
@@ -11,9 +11,9 @@ from harness.record.table_reader import Row, spans
 from harness.results.example import Example, PassingCommit
 from harness.results.verdict import FaultReport
 from harness.results.wording import error_code, printable
-from reports.story.attempts import Attempt, changed_requests
+from reports.story.attempts import Attempt, changed_requests, related_attempts
 from reports.story.cause import FoundCause, faults_of_processes
-from reports.story.model import EVERYBODY, TICK_NS, Kind, Message
+from reports.story.model import EVERYBODY, TICK_NS, Diagram, Kind, Message, Participant, Rank
 from reports.story.points import PROXY
 from reports.story.roles import is_process, struck_process
 from reports.story.run import OFFSETS, Position, Story
@@ -23,38 +23,11 @@ MOST_MESSAGES = 36
 MARGIN_NS = 1_000_000_000
 """Faults and requests are shown if they were under way at most this long before or after the attempts."""
 SUCCESS = "success"
+COORDINATORS = "transaction coordinators"
+"""The lifeline of the coordinators of several transactional ids."""
 HEALED = {"pause": "resumed", "kill": "restarted"}
 """By the first word of a fault of a process: what its end is for the process."""
 OFFSET_COMMITS = ("TxnOffsetCommit", "OffsetCommit")
-
-
-class Rank(IntEnum):
-    """The place of a participant, from left to right."""
-
-    INPUT = 0
-    PROCESS = 1
-    PROXY = 2
-    COORDINATOR = 3
-    GROUP = 4
-    OUTPUT = 5
-    READER = 6
-
-
-@dataclass(frozen=True)
-class Participant:
-    """A lifeline."""
-
-    name: str
-    rank: Rank
-
-
-@dataclass(frozen=True)
-class Diagram:
-    """The participants from left to right, and the messages in order of time."""
-
-    participants: Sequence[Participant]
-    messages: Sequence[Message]
-    left_out: int = 0  # messages
 
 
 def draw_diagram(story: Story, example: Example, attempts: Sequence[Attempt], cause: FoundCause) -> Diagram:
@@ -68,7 +41,12 @@ class _Maker:
     def __init__(
         self, story: Story, example: Example, attempts: Sequence[Attempt], cause: FoundCause
     ) -> None:
-        self._story, self._example, self._attempts, self._cause = story, example, attempts, cause
+        self._story, self._example, self._cause = story, example, cause
+        self._related = related_attempts(story, example, attempts) if attempts else []
+        together = [*attempts, *self._related]
+        self._attempts = sorted(
+            together, key=lambda attempt: (attempt.begin_ns is None, attempt.begin_ns or 0)
+        )
         self._t = story.tables
         self._ranks: dict[str, Rank] = {}
         times = [at for attempt in attempts for at in (attempt.begin_ns, attempt.end_ns) if at is not None]
@@ -81,7 +59,7 @@ class _Maker:
         messages += [*self._passing_commits(), *self._requests(), *self._retry_messages()]
         messages += [*self._assignments(), *self._removals(), *self._reads(), *self._faults()]
         ordered = self._with_second_commit(_in_order(dict.fromkeys(messages)))
-        kept = _most_informative(ordered)
+        kept = _most_informative(_from_its_begin(ordered))
         used = {name for message in kept for name in (message.sender, message.receiver)} - {EVERYBODY}
         participants = [Participant(name, rank) for name, rank in self._ranks.items() if name in used]
         first = {name: n for n, name in enumerate(self._ranks)}
@@ -106,11 +84,15 @@ class _Maker:
         return name
 
     def _coordinator(self, transactional_id: str) -> str:
-        return self._who(f"coordinator of {transactional_id}", Rank.COORDINATOR)
+        """Return the lifeline of the coordinator: one for all ids of the diagram."""
+        ids = {attempt.transactional_id for attempt in self._attempts} - {None}
+        name = COORDINATORS if len(ids) > 1 else f"coordinator of {transactional_id}"
+        return self._who(name, Rank.COORDINATOR)
 
     def _message(
         self, at_ns: int | None, sender: str, receiver: str, text: str, kind: Kind, **marks: bool
     ) -> Message:
+        text += " (time adjusted)" if marks.get("adjusted") else ""
         return Message(at_ns, sender, receiver, printable(text, 90), kind, **marks)
 
     # One attempt
@@ -119,7 +101,10 @@ class _Maker:
         process = self._who(attempt.process, Rank.PROCESS)
         for tp, offset in attempt.inputs:
             source = self._who(self._t.name(tp), Rank.INPUT)
-            yield self._message(attempt.begin_ns, source, process, f"input @{offset}", Kind.INPUT)
+            # Without a journal, no evidence says when the process read it.
+            inferred = self._story.by_logs
+            text = f"input @{offset}"
+            yield self._message(attempt.begin_ns, source, process, text, Kind.INPUT, inferred=inferred)
         begins = "begins a transaction" if attempt.transactional else "begins"
         yield self._message(
             attempt.begin_ns, process, process, f"{begins} {attempt.name}".strip(), Kind.BEGIN
@@ -136,17 +121,18 @@ class _Maker:
 
     def _written(self, attempt: Attempt, process: str) -> Iterator[Message]:
         """Yield the records. One whose Produce request a rule changed comes to the protocol proxy first."""
-        by_batch: dict[tuple[int, tuple[int | None, bool]], list[int]] = {}
+        by_batch: dict[tuple[int, tuple[int | None, bool, bool]], list[int]] = {}
         for tp, offset in attempt.records:
             if self._t.topic(tp) == OFFSETS:  # the committed offset is shown
                 continue
             by_batch.setdefault((tp, self._sent(attempt, (tp, offset))), []).append(offset)
-        for (tp, (sent_ns, adjusted)), offsets in by_batch.items():
+        for (tp, (sent_ns, adjusted, inferred)), offsets in by_batch.items():
             partition = self._who(self._t.name(tp), Rank.OUTPUT)
             text = _records(offsets)
             changed = self._changed_produce(attempt, (tp, offsets[0]))
             if changed is None:
-                yield self._message(sent_ns, process, partition, text, Kind.RECORD, adjusted=adjusted)
+                marks = {"adjusted": adjusted, "inferred": inferred}
+                yield self._message(sent_ns, process, partition, text, Kind.RECORD, **marks)
                 continue
             proxy = self._who(PROXY, Rank.PROXY)
             yield self._message(
@@ -154,16 +140,16 @@ class _Maker:
             )
             yield from self._passed(changed, process, partition)
 
-    def _sent(self, attempt: Attempt, position: Position) -> tuple[int | None, bool]:
-        """Return when a record was sent, and whether this time is adjusted. If its log is not stored, it is not later
-        than the commit.
+    def _sent(self, attempt: Attempt, position: Position) -> tuple[int | None, bool, bool]:
+        """Return when a record was sent, whether this time is adjusted, and whether it is inferred: if the log is not
+        stored, the record was sent before the commit.
         """
         batch = self._story.batch(position)
         at_ns, adjusted = (None, False) if batch is None else self._story.written_ns(batch, attempt.begin_ns)
         if at_ns is None:
             known_ns = (attempt.decided_ns, attempt.end_ns, attempt.begin_ns)
-            return next((each for each in known_ns if each is not None), None), False
-        return at_ns, adjusted
+            return next((each for each in known_ns if each is not None), None), False, True
+        return at_ns, adjusted, False
 
     def _changed_produce(self, attempt: Attempt, position: Position) -> JournaledRequest | None:
         """Return the Produce request that a rule changed and that has a record, if there is one: the first one of the
@@ -269,6 +255,9 @@ class _Maker:
         decided_ns = [row["at_ns"] for row in states if str(row["state"]).startswith("Prepare")]
         decisive = self._decisive(attempt, [at_ns for at_ns in decided_ns if at_ns is not None])
         retried_ns = self._retried_ns(attempt.transactional_id)
+        if attempt in self._related:  # its end may come long after its process died
+            later_ns = (at_ns for at_ns in decided_ns if at_ns and at_ns >= (attempt.begin_ns or 0) - TICK_NS)
+            decisive = set(islice(later_ns, 1))
         for row in states:
             at_ns, state = row["at_ns"], str(row["state"])
             is_decision = state.startswith("Prepare") and (attempt.lasts_at(at_ns) or at_ns in decisive)
@@ -278,7 +267,8 @@ class _Maker:
                 if at_ns
             )
             if is_decision or by_retry:
-                text = f"{state}, producer {row['producer_id']} epoch {row['epoch']}"
+                whose = f" of {attempt.transactional_id}" if coordinator == COORDINATORS else ""
+                text = f"{state}{whose}, producer {row['producer_id']} epoch {row['epoch']}"
                 before = (row["producer_id"], (row["epoch"] or 0) - 1)
                 if state == "PrepareCommit" and attempt.producer == before:
                     text += " (one more, KIP-890)"  # so the records have another epoch than the decision
@@ -288,7 +278,7 @@ class _Maker:
             for _, _, worker, at_ns in faults_of_processes(self._story, "kill")
         )
         if by_journals and attempt.end_ns is None and not killed:
-            yield self._message(None, process, process, "gets no response, and ends", Kind.END)
+            yield self._message(None, process, process, "gets no response, and ends", Kind.END, inferred=True)
         elif by_journals and attempt.end_ns is not None and (attempt.error or not at_the_proxy):
             # An error before the request to end the transaction is not the coordinator's.
             sender = process if attempt.error and attempt.decided_ns is None else coordinator
@@ -498,16 +488,15 @@ class _Maker:
 
     def _faults(self) -> Iterator[Message]:
         """Yield the faults during the attempts."""
-        for fault in self._story.faults:
+        for number, fault in enumerate(self._story.faults, 1):
             start_ns = round(fault.start_s * 1e9)
             end_ns = None if fault.end_s is None else round(fault.end_s * 1e9)
             if not fault.acted or _is_rule(fault, self._story):
                 continue
             worker = struck_process(fault)
             ended_it = any(is_process(worker, a.process) and a.lasts_at(start_ns) for a in self._attempts)
-            if start_ns > self._to_ns + TICK_NS and not ended_it:
-                continue
-            if end_ns is not None and end_ns < self._from_ns - MARGIN_NS:
+            before = end_ns is not None and end_ns < self._from_ns - MARGIN_NS and number != self._cause.fault
+            if (before or start_ns > self._to_ns + TICK_NS) and not ended_it:
                 continue
             target = self._target_of(fault)
             if target == EVERYBODY and worker:
@@ -560,6 +549,15 @@ def _in_order(messages: Iterable[Message]) -> list[Message]:
         return message.at_ns is None, (message.at_ns or 0) + 999_999 * rounded
 
     return sorted(messages, key=key)
+
+
+_BEGINS = (Kind.FAULT, Kind.INPUT, Kind.REQUEST, Kind.BEGIN, Kind.RECORD, Kind.OFFSETS)
+
+
+def _from_its_begin(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages from the first fault, input or request on. What came before says nothing about a finding."""
+    first = next((n for n, message in enumerate(messages) if message.kind in _BEGINS), 0)
+    return list(messages[first:])
 
 
 _LEAST_INFORMATIVE = (Kind.STATE, Kind.ASSIGNMENT, Kind.READ, Kind.BEGIN, Kind.HEAL)

@@ -6,7 +6,7 @@ Times are nanoseconds since the start of the run (`_ns`). None: the time is not 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Any
 
 from harness.common.secrets import redact_text
@@ -122,6 +122,41 @@ class Message:
         """Return it in words: `shop-1.0 -> invoices/1: record @36`."""
         arrow = self.sender if self.sender == self.receiver else f"{self.sender} -> {self.receiver}"
         return f"{arrow}: {self.text}"
+
+
+class Rank(IntEnum):
+    """The place of a participant, from left to right."""
+
+    INPUT = 0
+    PROCESS = 1
+    PROXY = 2
+    COORDINATOR = 3
+    GROUP = 4
+    OUTPUT = 5
+    READER = 6
+
+
+@dataclass(frozen=True)
+class Participant:
+    """A lifeline."""
+
+    name: str
+    rank: Rank
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """The participants from left to right, and the messages in order of time."""
+
+    participants: Sequence[Participant]
+    messages: Sequence[Message]
+    left_out: int = 0  # messages
+
+    @property
+    def interval_ns(self) -> tuple[int, int] | None:
+        """The time from its first to its last message. None: no message has a time."""
+        times_ns = [message.at_ns for message in self.messages if message.at_ns is not None]
+        return (min(times_ns), max(times_ns)) if times_ns else None
 
 
 def in_order(points: Iterable[Point]) -> list[Point]:

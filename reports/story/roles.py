@@ -7,6 +7,7 @@ first batch, or marker, that has the new epoch; in a partition without traffic t
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 
@@ -46,7 +47,8 @@ def struck_process(fault: FaultReport) -> str:
 # Processes
 
 
-def lives(story: Story) -> list[Span]:
+@lru_cache(maxsize=4)
+def lives(story: Story) -> tuple[Span, ...]:
     """Return a span for each process of the pipeline from its start to its end, by name.
 
     Its points are what happened to it: it was killed, paused or resumed, or it ended. The processes of a workload say
@@ -54,7 +56,7 @@ def lives(story: Story) -> list[Span]:
     phases of the run, from faults, and from changes of the members.
     """
     found = {**_lives_by_journals(story), **_lives_by_metadata(story)}
-    return [_with_faults(story, found[journal]) for journal in sorted(found)]
+    return tuple(_with_faults(story, found[journal]) for journal in sorted(found))
 
 
 def _lives_by_journals(story: Story) -> dict[str, Span]:
@@ -220,7 +222,6 @@ def producers(story: Story) -> list[ProducerUse]:
     states = story.tables.table("transactions", columns).drop_null()
     found: dict[tuple[str, str, int], tuple[int, int]] = {}
     by_id: dict[str, list[Row]] = {}
-    starts = {life.actor: life.from_ns for life in lives(story)} if story.by_logs else {}
     for row in (
         states.group_by(["transactional_id", "producer_id", "epoch"])
         .aggregate([("update_ms", "min")])
@@ -229,32 +230,31 @@ def producers(story: Story) -> list[ProducerUse]:
         if not row["transactional_id"].startswith(WARM_UP):
             by_id.setdefault(row["transactional_id"], []).append(row)
     for own_id, rows in by_id.items():
-        users = _users(story, own_id, starts)
         for row in rows:
-            at_ns = story.tables.at_ns(row["update_ms_min"])
-            process = next(
-                (name for from_ns, name in reversed(users) if at_ns is None or from_ns <= at_ns), ""
-            )
-            key = (process or (users[0][1] if users else ""), own_id, row["producer_id"])
+            process = process_at(story, own_id, story.tables.at_ns(row["update_ms_min"]))
+            key = (process, own_id, row["producer_id"])
             low, high = found.get(key, (row["epoch"], row["epoch"]))
             found[key] = min(low, row["epoch"]), max(high, row["epoch"])
     return [ProducerUse(*key, *epochs) for key, epochs in sorted(found.items())]
 
 
-def _users(story: Story, transactional_id: str, starts: Mapping[str, int]) -> list[tuple[int, str]]:
-    """Return the processes that used an id, in the order in which they began to. `starts` has the start of each."""
+def process_at(story: Story, transactional_id: str, at_ns: int | None) -> str:
+    """Return the process that used a transactional id at a time.
+
+    If it is not known which of several lives of an instance it was, this is the instance. Empty: it is not known.
+    """
     if story.by_logs:
         instances = story.processes_by_id.get(transactional_id, ())
-        used = [
-            name
-            for name in (*starts, *instances)
-            if any(is_process(name, each) or name == each for each in instances)
+        up = [
+            life.actor
+            for life in lives(story)
+            if any(is_process(life.actor, instance) for instance in instances)
+            and (at_ns is None or life.from_ns <= at_ns <= (life.to_ns or at_ns))
         ]
-        return sorted({(starts.get(name, 0), name) for name in used if name in starts or len(used) == 1})
-    first: dict[str, int] = {}
-    for row in story.operations_of(transactional_id):
-        first.setdefault(row["journal"], row["call_ns"])
-    return sorted((call_ns, journal) for journal, call_ns in first.items())
+        return up[0] if len(up) == 1 else story.user_of(transactional_id)
+    operations = story.operations_of(transactional_id)
+    earlier = [row for row in operations if at_ns is None or row["call_ns"] <= at_ns]
+    return next((str(row["journal"]) for row in (*reversed(earlier), *operations)), "")
 
 
 # Members of groups

@@ -317,6 +317,16 @@ class Story:
             if not claims or any(row["tp"] == tp and row["first"] <= offset < row["next"] for row in claims)
         )
 
+    def takers(self, inputs: Iterable[Position]) -> set[int]:
+        """Return the operations that claim one of the inputs."""
+        table, found = self._claims, set[int]()
+        if table is None:
+            return found
+        for tp, offset in inputs:
+            inside = pc.and_(pc.less_equal(table["first"], offset), pc.greater(table["next"], offset))
+            found |= set(table.filter(pc.and_(pc.equal(table["tp"], tp), inside))["op"].to_pylist())
+        return found
+
     @cached_property
     def _claims(self) -> pa.Table | None:
         return self.tables.table("claims") if self.tables.exists("claims") else None

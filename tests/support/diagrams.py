@@ -10,8 +10,8 @@ from reports.story.counterexamples import counterexamples
 from reports.story.run import Story
 from reports.summary import causes_first
 
-COMMITS = r"^(\S+) -> coordinator of .*: EndTxn\(commit\)"
-ABORTS = r"^coordinator of .*: (PrepareAbort|failure)"
+COMMITS = r"^(\S+) -> (coordinator of .*|transaction coordinators): EndTxn\(commit\)"
+ABORTS = r"^(coordinator of .*|transaction coordinators).*: (PrepareAbort|failure)"
 INPUT = r"^\S+ -> (\S+): input @"
 RECORD = r"^(\S+) -> \S+: records? @"
 OUTSIDE = r"offset \d+ of \S+, outside any transaction"
