@@ -1,6 +1,6 @@
 """The points of an operation, a record or a transactional id by journals, and what the broker logs add to them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import pyarrow.compute as pc
 
@@ -10,21 +10,26 @@ from harness.record.table_reader import Row, span
 from harness.results.verdict import FaultReport
 from harness.results.wording import plural
 from reports.story.model import Kind, Point, in_order
+from reports.story.paths import outputs_of
 from reports.story.points import (
     changed_request_points,
     fault_at,
     fault_points,
     marker_points,
+    read_points,
     record_at,
     request_points,
     state_points,
     stored_offset,
+    written_record,
 )
-from reports.story.run import Story
+from reports.story.run import Position, Story
 from reports.under_way import stage_operations, under_way_between
 
 MARGIN_NS = 3_000_000_000
 """Faults, assignments and changed requests are shown up to this long after the last operation."""
+MOST_STAGES, MOST_OUTPUTS = 4, 8
+"""The path of a record is shown through this many stages, with this many outputs of each."""
 HEALING_NS = 500_000_000
 """An upper bound for the time of a heal. Operations that waited for a response get the response in this time."""
 FIRST_MET = 3
@@ -61,14 +66,11 @@ def of_record(story: Story, topic: str, partition: int, offset: int) -> list[Poi
     inputs = [(record["tp"], offset), *((source["tp"], source["offset"]) for source in record["inputs"])]
     writers = {str(record["value"]).rpartition(":")[0]} if record["value"] else set()
     ops: dict[int, Row] = {row["op"]: row for row in t.rows("ops", name=writers)}
-    for input_tp, input_offset in inputs:
-        takers = [
-            claim["op"]
-            for claim in t.rows("claims", tp=[input_tp])
-            if claim["first"] <= input_offset < claim["next"]
-        ]
-        ops |= {row["op"]: row for row in t.rows("ops", op=takers)}
+    ops |= {row["op"]: row for row in t.rows("ops", op=story.takers(inputs))}
     points = list(operations(story, ops.values()))
+    begin_ns = min((row["call_ns"] for row in ops.values() if row["name"] in writers), default=None)
+    points += written_record(story, inputs[0], begin_ns=begin_ns)
+    points += _onward(story, inputs[0], ops.keys())
     for input_tp, input_offset in inputs[1:]:
         input_record = next(iter(t.rows("records", tp=[input_tp], offset=[input_offset])), None)
         if input_record is not None and input_record["value"]:
@@ -76,6 +78,33 @@ def of_record(story: Story, topic: str, partition: int, offset: int) -> list[Poi
                 story, t.rows("ops", name=[str(input_record["value"]).rpartition(":")[0]]), brief=True
             )
     return in_order(points)
+
+
+def _onward(story: Story, position: Position, shown: Collection[int]) -> Iterator[Point]:
+    """Yield the path of a record through the next stages: its outputs, theirs, and so on, and who read them.
+
+    The operations in `shown` are shown in full already, with the markers and readers of what they wrote.
+    """
+    t, reached, outputs = story.tables, {position}, [position]
+    for _ in range(MOST_STAGES):
+        outputs = [each for each in outputs_of(story, outputs) if each not in reached][:MOST_OUTPUTS]
+        if not outputs:
+            return
+        reached.update(outputs)
+        story.load_batches(outputs)
+        tps, offsets = {tp for tp, _ in outputs}, {offset for _, offset in outputs}
+        sends = t.rows("sends", tp=tps, offset=offsets)
+        sender_of = {(send["tp"], send["offset"]): send["op"] for send in sends}
+        ops = {row["op"]: row for row in t.rows("ops", op={sender_of[each] for each in outputs})}
+        new = [row for op, row in ops.items() if op not in shown]
+        yield from _journal_points(story, new, brief=True)
+        for each in outputs:
+            sender = ops[sender_of[each]]
+            yield from written_record(story, each, begin_ns=sender["call_ns"])
+            batch = story.batch(each)
+            if batch is not None and sender in new:
+                yield from marker_points(story, batch, each[1])
+                yield from read_points(story, each)
 
 
 def of_id(story: Story, transactional_id: str) -> list[Point]:

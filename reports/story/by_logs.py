@@ -3,16 +3,19 @@
 import math
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 
 from harness.common.errors import UsageError
 from harness.model.vocabulary import WARM_UP
 from harness.record.table_reader import Row
-from reports.story.model import Kind, Point, in_order
+from reports.story.model import Point, in_order
+from reports.story.paths import outputs_of
 from reports.story.points import (
     changed_request_points,
     fault_at,
     fault_points,
     marker_points,
+    read_points,
     record_at,
     request_points,
     state_points,
@@ -27,13 +30,17 @@ LOOKED_UP_AT_ONCE = 32
 """Offset commits whose batches are looked up together. Most often the first of them counts."""
 MOST_OTHERS = 8
 """The largest number of related records to show."""
+MOST_CARRIERS = 2
+"""The largest number of records in each other topic that are shown because they have the same key."""
+BEFORE_MS, PATH_MS = 1_000, 10_000
 
 
 def of_record(story: Story, topic: str, partition: int, offset: int) -> list[Point]:
     """Return the points of a record: its writer, its transaction, its readers, and related records.
 
-    Related records are the outputs of an input, the inputs of an output, and in a `final` topic the nearest records of
-    the same key.
+    Related records are the outputs of an input, the inputs of an output, the records of other topics that carry its key
+    at that time, and in a `final` topic the nearest records of the same key. So the path of an input leads through the
+    topics that the program made for itself, as far as the tables have their records.
 
     Raises `UsageError` if the run has no such record.
     """
@@ -41,13 +48,13 @@ def of_record(story: Story, topic: str, partition: int, offset: int) -> list[Poi
     at = (record["tp"], offset)
     points = [
         *_log_points(story, at, record, with_transaction=True),
-        *_reads(story, at),
+        *read_points(story, at),
         *_commits_past(story, at),
     ]
-    for related_record in _related(story, at, record):
-        points += _log_points(
-            story, (related_record["tp"], related_record["offset"]), related_record, with_transaction=False
-        )
+    for related in _related(story, at, record):
+        position = (related["tp"], related["offset"])
+        points += _log_points(story, position, related, with_transaction=False)
+        points += read_points(story, position)
     times = [point.at_ns for point in points if point.at_ns is not None and point.source != "polls"]
     return in_order([*points, *fault_points(story, min(times), max(times))] if times else points)
 
@@ -187,16 +194,6 @@ def _transaction_of_offsets(story: Story, row: Row, batch: Row) -> Iterator[Poin
         yield from request_points(story, ids, min(times), max(times))
 
 
-def _reads(story: Story, at: Position) -> Iterator[Point]:
-    """Yield the reads of the record."""
-    t = story.tables
-    polls = t.rows("polls", tp=[at[0]], offset=[at[1]])
-    names = {row["op"]: row["journal"] for row in t.rows("ops", op={poll["op"] for poll in polls})}
-    for poll in polls:
-        who = names.get(poll["op"], "a reader")
-        yield Point(poll["return_ns"], who, f"reads {t.name(at[0])} @ {at[1]}", "polls", Kind.READ)
-
-
 def _related(story: Story, at: Position, record: Row) -> list[Row]:
     """Return the outputs joined to an input, or the inputs joined to an output."""
     t = story.tables
@@ -218,8 +215,34 @@ def _related(story: Story, at: Position, record: Row) -> list[Row]:
         }
         for tp, offset in sorted(sources):
             related += t.rows("records", tp=[tp], offset=[offset])
-    without_itself = {(row["tp"], row["offset"]): row for row in related if (row["tp"], row["offset"]) != at}
-    return list(without_itself.values())[:MOST_OTHERS]
+    for source in record["inputs"]:
+        related += t.rows("records", tp=[source["tp"]], offset=[source["offset"]])
+    for tp, offset in outputs_of(story, [at])[:MOST_OTHERS]:
+        related += t.rows("records", tp=[tp], offset=[offset])
+    by_position = {(row["tp"], row["offset"]): row for row in related}
+    by_position.pop(at, None)
+    first = dict(islice(by_position.items(), MOST_OTHERS))
+    topics = {t.topic(tp) for tp, _ in first}
+    carriers = {(row["tp"], row["offset"]): row for row in _carriers(story, record, topics)}
+    return [*first.values(), *(row for position, row in carriers.items() if position not in first)]
+
+
+def _carriers(story: Story, record: Row, topics: Collection[str]) -> Iterator[Row]:
+    """Yield the records of other topics that have the same key, from a little before the record until `PATH_MS` later.
+
+    In each topic these are the first ones. `topics` have related records already.
+    """
+    t, stamp_ms = story.tables, record["timestamp_ms"]
+    if record["key"] is None or stamp_ms is None:
+        return
+    by_topic: dict[str, list[Row]] = {}
+    for row in t.rows("records", key=[record["key"]]):
+        topic, at_ms = t.topic(row["tp"]), row["timestamp_ms"]
+        inside = at_ms is not None and stamp_ms - BEFORE_MS <= at_ms <= stamp_ms + PATH_MS
+        if inside and topic not in (t.topic(record["tp"]), *topics) and not row["sentinel"]:
+            by_topic.setdefault(topic, []).append(row)
+    for rows in by_topic.values():
+        yield from sorted(rows, key=lambda row: abs(row["timestamp_ms"] - stamp_ms))[:MOST_CARRIERS]
 
 
 def _nearest(rows: Sequence[Row], offset: int) -> list[Row]:

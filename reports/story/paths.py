@@ -75,6 +75,18 @@ def positions_of_findings(story: Story, examples: Iterable[Example]) -> list[Pos
     return [(tp, offset) for tp, offset in positions_of(story, parts, MOST_POSITIONS) if offset >= 0]
 
 
+def outputs_of(story: Story, inputs: Collection[Position]) -> list[Position]:
+    """Return the records whose header names one of the inputs, or that were sent for it by a process with a journal."""
+    t, wanted = story.tables, _numbers(inputs)
+    table = "records" if t.without_journals else "sends"
+    found: list[Position] = []
+    for batch in t.batches(table, ("tp", "offset", "inputs")) if t.exists(table) and len(wanted) else ():
+        named = pa.array(_names_one_of(batch["inputs"], wanted))
+        rows = batch.filter(pc.and_(named, batch["offset"].is_valid()))
+        found += zip(rows["tp"].to_pylist(), rows["offset"].to_pylist(), strict=True)
+    return found
+
+
 def record_paths(story: Story, of_findings: Sequence[Position]) -> RecordPaths:
     """Return the paths of these records, and of a sample. Raises `UnreadableInput`."""
     t = story.tables
@@ -185,8 +197,13 @@ def _names_inputs(batch: pa.RecordBatch) -> np.ndarray:
 
 def _concerns(batch: pa.RecordBatch, wanted: np.ndarray) -> np.ndarray:
     """Return for each row whether it, or one of its inputs, is wanted."""
-    mask = np.isin(_as_numbers(batch["tp"], batch["offset"]), wanted)
-    inputs = batch["inputs"]
+    own = np.isin(_as_numbers(batch["tp"], batch["offset"]), wanted)
+    return np.asarray(own | _names_one_of(batch["inputs"], wanted))
+
+
+def _names_one_of(inputs: pa.Array, wanted: np.ndarray) -> np.ndarray:
+    """Return for each row whether one of its inputs is wanted."""
+    mask = np.zeros(len(inputs), bool)
     flat = pc.list_flatten(inputs)
     matches = np.isin(_as_numbers(pc.struct_field(flat, "tp"), pc.struct_field(flat, "offset")), wanted)
     mask[pc.list_parent_indices(inputs).to_numpy(zero_copy_only=False)[matches]] = True

@@ -11,7 +11,8 @@ from harness.record.timeline.by_logs import stored_states
 from harness.results.verdict import FaultReport
 from harness.results.wording import plural
 from reports.story.model import TICK_NS, Kind, Point, Span
-from reports.story.run import Story
+from reports.story.roles import process_at
+from reports.story.run import Position, Story
 from reports.under_way import nanoseconds
 
 PROXY = "protocol proxy"
@@ -90,17 +91,26 @@ def stored_offset(story: Story, row: Row) -> Point:
     return Point(t.at_ns(row["timestamp_ms"]), f"group {row['group']}", words, source, Kind.OFFSETS)
 
 
-def written_record(story: Story, position: tuple[int, int], content: str | None = None) -> Iterator[Point]:
-    """Yield that a record was written to the log of its leader. Nothing: the log is not stored."""
+def written_record(
+    story: Story, position: Position, content: str | None = None, begin_ns: int | None = None
+) -> Iterator[Point]:
+    """Yield that a record was written to the log of its leader. Nothing: the log is not stored.
+
+    `begin_ns`: when its operation began. None: it is not known.
+    """
     batch = story.batch(position)
     if batch is None:
         return
     tp, offset = position
     producer = batch["producer_id"]
+    at_ns, adjusted = story.written_ns(batch, begin_ns)
     by = (
         f"producer {producer} epoch {batch['epoch']}" if producer >= 0 else "a producer without a producer id"
     )
-    at_ns, adjusted = story.written_ns(batch)
+    own_id = story.ids_by_producer.get(producer)
+    if own_id is not None:
+        process = process_at(story, own_id, at_ns)
+        by += f" ({own_id}{f' of {process}' if process not in ('', own_id) else ''})"
     yield Point(
         at_ns,
         f"log of {story.tables.name(tp)}",
@@ -110,6 +120,16 @@ def written_record(story: Story, position: tuple[int, int], content: str | None 
         content=content,
         adjusted=adjusted,
     )
+
+
+def read_points(story: Story, position: Position) -> Iterator[Point]:
+    """Yield the reads of a record."""
+    t, (tp, offset) = story.tables, position
+    polls = t.rows("polls", tp=[tp], offset=[offset])
+    names = {row["op"]: row["journal"] for row in t.rows("ops", op={poll["op"] for poll in polls})}
+    for poll in polls:
+        reader = names.get(poll["op"], "a reader")
+        yield Point(poll["return_ns"], reader, f"reads {t.name(tp)} @ {offset}", "polls", Kind.READ)
 
 
 # Requests

@@ -5,7 +5,7 @@ first batch, or marker, that has the new epoch; in a partition without traffic t
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
@@ -221,21 +221,30 @@ def producers(story: Story) -> list[ProducerUse]:
     columns = ("transactional_id", "producer_id", "epoch", "update_ms")
     states = story.tables.table("transactions", columns).drop_null()
     found: dict[tuple[str, str, int], tuple[int, int]] = {}
-    by_id: dict[str, list[Row]] = {}
-    for row in (
-        states.group_by(["transactional_id", "producer_id", "epoch"])
-        .aggregate([("update_ms", "min")])
-        .to_pylist()
-    ):
-        if not row["transactional_id"].startswith(WARM_UP):
-            by_id.setdefault(row["transactional_id"], []).append(row)
-    for own_id, rows in by_id.items():
-        for row in rows:
-            process = process_at(story, own_id, story.tables.at_ns(row["update_ms_min"]))
-            key = (process, own_id, row["producer_id"])
-            low, high = found.get(key, (row["epoch"], row["epoch"]))
-            found[key] = min(low, row["epoch"]), max(high, row["epoch"])
+    own = states.group_by(["transactional_id", "producer_id", "epoch"]).aggregate([("update_ms", "list")])
+    for row in own.to_pylist():
+        own_id, producer_id, epoch = row["transactional_id"], row["producer_id"], row["epoch"]
+        if own_id.startswith(WARM_UP):
+            continue
+        for process in _processes_at(story, own_id, sorted(row["update_ms_list"])):
+            low, high = found.get((process, own_id, producer_id), (epoch, epoch))
+            found[process, own_id, producer_id] = min(low, epoch), max(high, epoch)
     return [ProducerUse(*key, *epochs) for key, epochs in sorted(found.items())]
+
+
+def _processes_at(story: Story, transactional_id: str, times_ms: Sequence[int]) -> set[str]:
+    """Return the processes that used an id at one of these times of brokers."""
+    times_ns = [story.tables.at_ns(time_ms) for time_ms in times_ms]
+    if story.by_logs:
+        used = {process_at(story, transactional_id, time_ns) for time_ns in (times_ns[0], times_ns[-1])}
+        # If one of the times says which life of an instance it was, the other one adds nothing.
+        return used - {worker_of(process) for process in used}
+    operations = story.operations_of(transactional_id)
+    if not operations or None in times_ns:
+        return {process_at(story, transactional_id, times_ns[0])}
+    calls_ns = [row["call_ns"] for row in operations]
+    last = np.maximum(np.searchsorted(calls_ns, np.array(times_ns), side="right") - 1, 0)
+    return {str(operations[index]["journal"]) for index in np.unique(last)}
 
 
 def process_at(story: Story, transactional_id: str, at_ns: int | None) -> str:

@@ -54,7 +54,7 @@ def test_an_output_is_traced_with_its_transaction_offsets_readers_and_input(tmp_
     words = described(of_record(Story(tables(tmp_path, one_transaction())), "x", 0, 1))
     assert {
         *STATES,
-        "log of x/0: offset 1 is written by producer 1 epoch 0, and holds held 1",
+        "log of x/0: offset 1 is written by producer 1 epoch 0 (id-1 of w), and holds held 1",
         "log of x/0: commit marker at 2, above offset 1, by coordinator epoch 0",
         "group g: offset 2 of a/0 is stored, in a transaction",
         "z: reads x/0 @ 1",
@@ -68,7 +68,7 @@ def test_an_output_is_traced_with_its_transaction_offsets_readers_and_input(tmp_
 def test_an_input_is_traced_with_its_outputs_and_the_commit_that_passed_it(tmp_path: Path) -> None:
     words = described(of_record(Story(tables(tmp_path, one_transaction())), "a", 0, 0))
     assert "group g: offset 2 of a/0 is stored, in a transaction" in words
-    assert "log of x/0: offset 0 is written by producer 1 epoch 0, and holds held 0" in words
+    assert "log of x/0: offset 0 is written by producer 1 epoch 0 (id-1 of w), and holds held 0" in words
 
 
 @pytest.mark.parametrize("at_once", [1, 32])
