@@ -8,7 +8,7 @@ from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verd
 from harness.results.wording import join_words, plural, printable
 from reports.findings_text import describe_count, describe_permitted, first_example_sentence
 from reports.liveness_text import describe_recovery
-from reports.story.commands import trace_commands
+from reports.story.scopes import trace_commands
 from reports.summary import causes_first
 
 WORDS = {Validity.VALID: "valid", Validity.INVALID: "INVALID", Validity.UNKNOWN: "unknown"}

@@ -15,8 +15,8 @@ from harness.results.verdict import AnomalyFindings, FaultReport
 from reports.findings_text import describe_count, describe_meaning, describe_permitted, example_sentences
 from reports.html.template import WIDTHS, Drawings
 from reports.pictures import static
-from reports.story.commands import trace_commands
 from reports.story.points import request_span
+from reports.story.scopes import trace_commands
 from reports.story.subjects import Interval
 
 MOST_EXAMPLES = 10

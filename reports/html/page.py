@@ -40,9 +40,9 @@ from reports.pictures import static
 from reports.pictures.axis import embed, time_axis
 from reports.series import Series, into_buckets
 from reports.settings import flatten, setting_text
-from reports.story.commands import folder_argument
 from reports.story.points import changed_request_spans
 from reports.story.run import Story
+from reports.story.scopes import folder_argument
 from reports.story.subjects import Interval, ShownFinding, spans
 from reports.summary import causes_first, describe_invalid
 

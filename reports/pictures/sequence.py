@@ -5,7 +5,7 @@ from textwrap import wrap
 from markupsafe import Markup
 
 from harness.results.wording import printable
-from reports.pictures.svg import Drawing
+from reports.pictures.static import Drawing
 from reports.story.model import EVERYBODY, Diagram, Kind, Message
 
 ROW, LINE, TIMES = 30.0, 15.0, 76.0

@@ -11,10 +11,10 @@ from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, Verdict
 from harness.results.wording import integer
 from reports.findings_text import example_sentences
-from reports.story.attempts import Attempt
 from reports.story.counterexamples import counterexamples
 from reports.story.model import Diagram
 from reports.story.run import Story
+from reports.story.subjects import Attempt
 from reports.summary import causes_first
 
 

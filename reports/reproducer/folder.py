@@ -27,9 +27,9 @@ from reports.reproducer.log_excerpts import broker_lines, cleaned, cleaned_print
 from reports.reproducer.plan import cleaned_plan
 from reports.reproducer.program_files import ProgramFiles, program_files
 from reports.reproducer.readme import ReadmeParts, readme
-from reports.story.commands import TraceSubject, trace_subjects
 from reports.story.model import Point
 from reports.story.run import Story
+from reports.story.scopes import TraceSubject, trace_subjects
 
 Describe = Callable[[str, Example], str]
 """Returns the sentence for an example of an anomaly."""

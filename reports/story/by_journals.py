@@ -10,7 +10,6 @@ from harness.record.table_reader import Row, span
 from harness.results.verdict import FaultReport
 from harness.results.wording import plural
 from reports.story.model import Kind, Point, in_order
-from reports.story.paths import outputs_of
 from reports.story.points import (
     changed_request_points,
     fault_at,
@@ -24,6 +23,7 @@ from reports.story.points import (
     written_record,
 )
 from reports.story.run import Position, Story
+from reports.story.samples import outputs_of
 from reports.under_way import stage_operations, under_way_between
 
 MARGIN_NS = 3_000_000_000

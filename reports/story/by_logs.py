@@ -9,7 +9,6 @@ from harness.common.errors import UsageError
 from harness.model.vocabulary import WARM_UP
 from harness.record.table_reader import Row
 from reports.story.model import Point, in_order
-from reports.story.paths import outputs_of
 from reports.story.points import (
     changed_request_points,
     fault_at,
@@ -23,6 +22,7 @@ from reports.story.points import (
     written_record,
 )
 from reports.story.run import OFFSETS, Position, Story
+from reports.story.samples import outputs_of
 
 AROUND_NS = 1_000_000_000
 """The time before and after a fault to include."""

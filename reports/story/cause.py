@@ -14,11 +14,10 @@ from harness.record.table_reader import Row
 from harness.results.example import Example
 from harness.results.verdict import FaultReport
 from harness.results.wording import join_words, printable, seconds
-from reports.story.attempts import Attempt, changed_requests
 from reports.story.model import TICK_NS
 from reports.story.roles import is_process
 from reports.story.run import Story
-from reports.story.subjects import offset_partitions_of
+from reports.story.subjects import Attempt, changed_requests, offset_partitions_of
 
 
 @dataclass(frozen=True)

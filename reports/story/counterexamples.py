@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, replace
 
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings
-from reports.story.attempts import Attempt, attempts_of
 from reports.story.cause import FoundCause, find_cause
 from reports.story.diagram import draw_diagram
 from reports.story.model import Diagram
 from reports.story.run import Story
-from reports.story.subjects import inputs_of, records_of
+from reports.story.subjects import Attempt, attempts_of, inputs_of, records_of
 
 MOST_COUNTEREXAMPLES = 3
 MOST_EXAMPLES = 10

@@ -11,13 +11,18 @@ from harness.record.table_reader import Row, spans
 from harness.results.example import Example, PassingCommit
 from harness.results.verdict import FaultReport
 from harness.results.wording import error_code, printable
-from reports.story.attempts import Attempt, changed_requests, related_attempts
 from reports.story.cause import FoundCause, faults_of_processes
 from reports.story.model import EVERYBODY, TICK_NS, Diagram, Kind, Message, Participant, Rank
 from reports.story.points import PROXY
 from reports.story.roles import is_process, struck_process
 from reports.story.run import OFFSETS, Position, Story
-from reports.story.subjects import offset_partitions_of, positions_of
+from reports.story.subjects import (
+    Attempt,
+    changed_requests,
+    offset_partitions_of,
+    positions_of,
+    related_attempts,
+)
 
 MOST_MESSAGES = 36
 MARGIN_NS = 1_000_000_000

@@ -18,10 +18,10 @@ from harness.record.timeline.load import load
 from harness.results.example import Example
 from harness.results.run_metadata import ProgramClient, RunMetadata, RunPhase
 from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict
-from reports.pictures import slices, tracks
+from reports.pictures import perfetto, tracks
 from reports.pictures.perfetto import TraceSummary, write_trace
 from reports.pictures.tracks import Slice, Tracks
-from reports.story import paths, progress, samples
+from reports.story import progress, samples
 from reports.story.run import Story
 from reports.story.samples import Intervals, Sampler, sample
 from tests.support.changed_requests import write_held_requests
@@ -214,7 +214,7 @@ def accept_every_child(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "microseconds", lambda time_ns: max(0, int(time_ns // 1_000_000)))
+    monkeypatch.setattr(perfetto, "microseconds", lambda time_ns: max(0, int(time_ns // 1_000_000)))
 
 
 def bind_behind_the_slice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -445,9 +445,9 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, most in (
         (samples, "MOST_BATCHES", 60),
         (progress, "ROWS_AT_ONCE", 100),
-        (slices, "MOST_OPERATIONS", 40),
-        (slices, "MOST_TRANSACTIONS", 20),
-        (paths, "MOST_SAMPLED", 10),
+        (perfetto, "MOST_OPERATIONS", 40),
+        (perfetto, "MOST_TRANSACTIONS", 20),
+        (samples, "MOST_SAMPLED", 10),
     ):
         monkeypatch.setattr(module, name, most)
 
