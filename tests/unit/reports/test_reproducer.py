@@ -136,7 +136,7 @@ def test_the_readme_has_the_smallest_finding_and_how_to_run_it(run: ReproducedRu
     ):
         assert f"| {row} |\n" in text
     assert "This is the trace of the record a/0@0." in text
-    assert "offset 0 is written by producer 1 epoch 0, and holds #" in text
+    assert "offset 0 is written by producer 1 epoch 0 (" in text and "), and holds #" in text
 
 
 def test_a_program_in_go_is_built_under_the_name_that_its_command_has(run: ReproducedRun) -> None:
