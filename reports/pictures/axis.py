@@ -21,7 +21,7 @@ from reports.series import Series, into_buckets
 from reports.story.logs import TimedLogLine, near
 from reports.story.model import Ending, Kind, Notes, Span
 from reports.story.points import changed_request_spans
-from reports.story.progress import RunProgress, progress
+from reports.story.progress import RunFlow, progress
 from reports.story.roles import leader_epochs, lives, ownership
 from reports.story.run import Story
 from reports.story.subjects import ShownFinding, Subjects, subjects
@@ -149,7 +149,7 @@ def time_axis(
         ]
     )
     series = into_buckets(story.seconds, MOST_POINTS)
-    going_on = notes.read(lambda: progress(story, _points(series), to_s)) or RunProgress()
+    going_on = notes.read(lambda: progress(story, _points(series), to_s)) or RunFlow()
     return TimeAxis(
         from_s,
         to_s,
@@ -187,7 +187,7 @@ def shown_interval(story: Story, findings: Sequence[ShownFinding] = ()) -> tuple
 # Panes
 
 
-def panes(series: Series, going_on: RunProgress) -> list[Pane]:
+def panes(series: Series, going_on: RunFlow) -> list[Pane]:
     """Return throughput and backlog, commit latency, the lag of each group, and the last stable offset."""
     width = series.width_s
     at_s = [bucket * width for bucket in series.buckets]

@@ -26,7 +26,7 @@ ROWS_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True)
-class RunProgress:
+class RunFlow:
     """Values between two points of time each. Nothing is in it if the broker logs are not stored."""
 
     inputs: Integers | None = None  # records that were written to the input topics
@@ -37,14 +37,14 @@ class RunProgress:
     """The greatest distance of the last stable offset from the end, in the worst partition."""
 
 
-def progress(story: Story, at_s: range, end_s: float) -> RunProgress:
+def progress(story: Story, at_s: range, end_s: float) -> RunFlow:
     """Return how the run went on between the points `at_s`, in seconds. Later times than `end_s` do not count.
 
     Raises `UnreadableInput` for a damaged table.
     """
     t = story.tables
     if not t.exists("batches") or t.wall_ms_at_zero is None:
-        return RunProgress()
+        return RunFlow()
     logs = partition_logs(t, t.topic_partitions, end_s)
     data = {tp: log for tp, log in logs.items() if not t.topic(tp).startswith("__")}
     behind = [greatest(log.time_ns, log.end - log.lso, at_s) for log in data.values()]
@@ -61,7 +61,7 @@ def progress(story: Story, at_s: range, end_s: float) -> RunProgress:
                     position = positions.get((group, tp), Positions(NO_TIMES, NO_TIMES))
                     lags[group, tp] = greatest_lags(logs[tp], position, borders_ns)
     of_inputs = [lag for (_, tp), lag in lags.items() if tp in input_tps]
-    return RunProgress(
+    return RunFlow(
         sum((_written(logs[tp], borders_ns) for tp in input_tps), np.zeros(len(at_s), np.int64))
         if input_tps
         else None,

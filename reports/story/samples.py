@@ -413,7 +413,7 @@ def records_by_poll(story: Story, ops: Sequence[int]) -> Mapping[int, int]:
 class PartitionSample:
     """Chooses batches and markers, as the leaders of partitions stored them.
 
-    Batches whose time stamp is not in the run are left out.
+    Batches whose time is not in the run are left out.
     """
 
     def __init__(self, story: Story, near: "Intervals", end_ns: float) -> None:
@@ -430,7 +430,7 @@ class PartitionSample:
         reason = ""
         if self._outside:
             reason = f"the time stamps of {plural(self._outside, 'batch', 'batches')} are outside the run"
-        return Drawn(self._sampler.kept, self._sampler.total + self._outside, reason)
+        return Drawn(self._sampler.kept, self._sampler.total, reason)
 
     def rows(self, wanted: Collection[Position]) -> Iterator[tuple[int, pa.Table]]:
         """Yield for each partition its batches and markers in the order of their times, `time_ns` and `adjusted`.
@@ -438,11 +438,8 @@ class PartitionSample:
         Batches with a wanted record, and their markers, are chosen in any case.
         """
         t = self._story.tables
-        for batch in t.batches("batches", ("leader", "tp", "max_timestamp_ms")):
-            time_ns = self._time_ns(batch.filter(batch["leader"])["max_timestamp_ms"])
-            inside = self._inside(time_ns)
-            self._sampler.count(time_ns[inside])
-            self._outside += int(np.count_nonzero(~inside))
+        for batch in t.batches("batches", ("leader", "max_timestamp_ms")):
+            self._sampler.count(self._time_ns(batch.filter(batch["leader"])["max_timestamp_ms"]))
         sizes = batch_counts(self._story)
         by_tp: dict[int, list[int]] = {}
         for tp, offset in sorted(wanted):
@@ -478,12 +475,13 @@ class PartitionSample:
         names = (*columns, "marker_offset", "marker_ms")
         table = pa.concat_tables([data.select(names), markers.select(names)], promote_options="permissive")
         stamp_ns = self._time_ns(table["max_timestamp_ms"])
-        inside = self._inside(stamp_ns)
-        table, stamp_ns = table.filter(pa.array(inside)), stamp_ns[inside]
         time_ns = self._adjusted(table, stamp_ns)
         table = table.append_column("time_ns", pa.array(time_ns.astype(np.int64)))
         table = table.append_column("adjusted", pa.array(np.abs(time_ns - stamp_ns) >= ADJUSTED_NS))
-        return table.filter(pa.array(self._sampler.keep(stamp_ns, self._has_wanted(table, wanted))))
+        inside = self._inside(time_ns)
+        self._outside += int(np.count_nonzero(~inside))
+        table, time_ns = table.filter(pa.array(inside)), time_ns[inside]
+        return table.filter(pa.array(self._sampler.keep(time_ns, self._has_wanted(table, wanted))))
 
     def _adjusted(self, table: pa.Table, stamp_ns: np.ndarray) -> np.ndarray:
         """Return the times of batches as `Story.written_ns` defines them."""

@@ -20,7 +20,7 @@ from reports.html.stories import report_stories
 from reports.story import diagram as diagram_module
 from reports.story.by_journals import of_id
 from reports.story.counterexamples import Counterexample, counterexamples
-from reports.story.model import Kind
+from reports.story.model import Diagram, Kind
 from reports.story.run import Story
 from tests.support.changed_requests import ZERO_NS, at, end_txn, write_held_requests
 from tests.support.diagrams import DIAGRAMS, first_missing
@@ -947,3 +947,62 @@ def test_an_input_is_not_drawn_to_a_transaction_that_only_went_past_it(tmp_path:
     (story,) = stories_of(tmp_path, history, example, plan=PROGRAM)
     assert messages(story).count("a/0 -> id-1: input @0") == 1
     assert "id-1 -> group g: offset 2 of a/0" in messages(story)
+
+
+def processed_again(**first: Any) -> tuple[History, dict[str, Any]]:
+    """A worker processes an input and does not commit it; then another one does. The finding names only the second."""
+    history = History()
+    history.feed(1)
+    history.transact(0, worker="w", pid=1, transactional_id="id-1", **first)
+    second = history.transact(0, worker="v", pid=2, transactional_id="id-2")
+    example = {
+        "input": {"topic": "a", "partition": 0, "offset": 0},
+        "records": [record(2, f"{second.name}:0")],
+    }
+    return history, example
+
+
+def test_the_transaction_that_was_aborted_before_the_second_read_is_drawn(tmp_path: Path) -> None:
+    (story,) = stories_of(tmp_path, *processed_again(outcome="fail"))
+    drawn = messages(story)
+    assert drawn[:2] == ["a/0 -> w: input @0", "w: begins a transaction w:0"]
+    assert "w -> x/0: record @0" in drawn and "transaction coordinators -> x/0: abort marker @1" in drawn
+    assert drawn.index("a/0 -> v: input @0") > drawn.index("transaction coordinators -> x/0: abort marker @1")
+
+
+def test_a_committed_transaction_at_the_same_input_is_drawn_only_if_the_finding_names_it(
+    tmp_path: Path,
+) -> None:
+    (story,) = stories_of(tmp_path, *processed_again())
+    assert not any("w:0" in message for message in messages(story))
+
+
+def test_without_journals_the_aborted_offsets_say_which_transaction_had_read_the_input(
+    tmp_path: Path,
+) -> None:
+    history, example = processed_again(outcome="fail")
+    history.alter("stages", lambda row: row | {"journaled": False})
+    example["records"][0]["value"] = None
+    (story,) = stories_of(tmp_path, history, example, plan=PROGRAM)
+    drawn = messages(story)
+    assert drawn[0] == "a/0 -> id-1: input @0" and "a/0 -> id-2: input @0" in drawn
+    assert any(message.startswith("transaction coordinators: PrepareAbort of id-1") for message in drawn)
+    inferred = {str(message) for message in story.diagram.messages if message.inferred}
+    assert inferred == {"a/0 -> id-1: input @0", "a/0 -> id-2: input @0"}
+
+
+def test_the_interval_of_a_diagram_has_all_its_messages(tmp_path: Path) -> None:
+    (story,) = stories_of(tmp_path, *processed_again(outcome="fail"))
+    times_ns = [message.at_ns for message in story.diagram.messages if message.at_ns is not None]
+    assert story.diagram.interval_ns == (min(times_ns), max(times_ns))
+    assert Diagram((), ()).interval_ns is None
+
+
+def test_a_record_with_the_time_stamp_of_an_old_input_says_that_its_time_is_adjusted(tmp_path: Path) -> None:
+    history, example = twice()
+    old = {"max_timestamp_ms": int(WALL_MS) - 5_000}
+    history.alter("batches", lambda row: row | old if row["producer_id"] == 2 and not row["control"] else row)
+    (story,) = stories_of(tmp_path, history, example)
+    (sent,) = [message for message in story.diagram.messages if message.adjusted]
+    begun = next(message for message in story.diagram.messages if message.text == "begins a transaction v:0")
+    assert (str(sent), sent.at_ns) == ("v -> x/0: record @2 (time adjusted)", begun.at_ns)

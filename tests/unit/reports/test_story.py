@@ -1,18 +1,26 @@
 """What a story says about processes, producers, and the path of a record."""
 
+import io
 import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 import tomli_w
 
 from harness.record.table_reader import RunTables
+from harness.results.example import Example
 from harness.results.run_metadata import ProgramClient, RunMetadata, RunPhase
-from harness.results.verdict import FaultReport
+from harness.results.verdict import AnomalyFindings, FaultReport
 from reports import pictures
+from reports.pictures.axis import time_axis
+from reports.pictures.lanes import LaneGroup
+from reports.pictures.perfetto import IDS, write_trace
+from reports.story import scopes
 from reports.story.by_journals import of_record
+from reports.story.counterexamples import counterexamples
 from reports.story.model import Kind, Span
 from reports.story.roles import ProducerUse, lives, process_at, producers
 from reports.story.run import Story
@@ -157,3 +165,43 @@ def test_no_picture_reads_the_tables_of_a_story() -> None:
     assert files and not [
         file.name for file in files if re.search(r"\.tables\b", file.read_text(encoding="utf-8"))
     ]
+
+
+@pytest.mark.parametrize("journaled", [True, False])
+def test_an_event_has_one_time_in_the_axis_the_trace_the_export_and_the_diagram(
+    tmp_path: Path, journaled: bool
+) -> None:
+    history = History()
+    history.feed(1)
+    history.transact(0, worker="w", transactional_id="id-1")
+    old = {"max_timestamp_ms": int(WALL_MS) - 5_000}  # of an old input
+    of_records = (history.tp["x"], False)
+    history.alter("batches", lambda row: row | old if (row["tp"], row["control"]) == of_records else row)
+    history.alter("stages", lambda row: row | {"journaled": journaled})
+    write_store(tmp_path, [(1, history)], log=True)
+    stage = {"name": "s", "writes": ["x"], "journaled": journaled}
+    plan = {"run": {"wall_ms_at_zero": WALL_MS}, "workload": {"stages": [stage]}}
+    (tmp_path / "run.toml").write_text(tomli_w.dumps(plan))
+    story = Story(RunTables(tmp_path))
+    value = "w:0:0" if journaled else None
+    example = Example.from_json({"record": {"topic": "x", "partition": 0, "offset": 0, "value": value}})
+    (found,) = counterexamples(story, [("G1a", AnomalyFindings(1, examples=[example]))])
+
+    def drawn(kind: Kind) -> set[int]:
+        return {each.at_ns for each in found.diagram.messages if each.kind is kind and each.at_ns is not None}
+
+    traced = [*scopes.of_record(story, "x", 0, 0), *scopes.of_id(story, "id-1")]
+    for kind in (Kind.STATE, Kind.MARKER, Kind.RECORD):
+        assert drawn(kind) and drawn(kind) <= {point.at_ns for point in traced if point.kind is kind}
+    axis = time_axis(story)
+    assert not axis.missing
+    (lane,) = [lane for lane in axis.lanes if lane.group is LaneGroup.TRANSACTIONS]
+    assert [bar.from_ms for bar in lane.bars] == [round(at_ns / 1e6) for at_ns in sorted(drawn(Kind.BEGIN))]
+    stream = io.BytesIO()
+    write_trace(stream, story, None)
+    events = [event for event in json.loads(stream.getvalue())["traceEvents"] if event["ph"] == "X"]
+    exported_ms = {event["ts"] // 1_000 for event in events if event["cat"] != IDS}
+    exported_ms |= {event["ts"] // 1_000 for event in events if event["name"].startswith("coordinator")}
+    if not journaled:  # by journals, the export has the time stamp of a batch
+        assert {at_ns // 1_000_000 for at_ns in drawn(Kind.RECORD)} <= exported_ms
+    assert {at_ns // 1_000_000 for at_ns in drawn(Kind.STATE) | drawn(Kind.MARKER)} <= exported_ms
