@@ -14,7 +14,7 @@ from harness.results.wording import error_code, printable
 from reports.story.cause import FoundCause, faults_of_processes
 from reports.story.model import EVERYBODY, TICK_NS, Diagram, Kind, Message, Participant, Rank
 from reports.story.points import PROXY
-from reports.story.roles import is_process, struck_process
+from reports.story.roles import is_process, struck_process, successor_of
 from reports.story.run import OFFSETS, Position, Story
 from reports.story.subjects import (
     Attempt,
@@ -510,7 +510,9 @@ class _Maker:
             if target != EVERYBODY:  # its lifeline names it
                 struck = struck.removeprefix(f"worker {worker} ").removeprefix(f"instance {worker} ")
                 struck = struck.partition(" until ")[0]
-                over = HEALED.get(fault.fault.partition("-")[0], over)
+                kind = fault.fault.partition("-")[0]
+                successor = successor_of(self._story, worker) if kind == "kill" else ""
+                over = f"{successor} takes its place" if successor else HEALED.get(kind, over)
             yield self._message(start_ns, target, target, struck, Kind.FAULT)
             if end_ns is not None and end_ns <= self._to_ns + MARGIN_NS:
                 yield self._message(end_ns, target, target, over, Kind.HEAL)

@@ -7,9 +7,9 @@ first batch, or marker, that has the new epoch; in a partition without traffic t
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import orjson
@@ -26,6 +26,8 @@ from reports.story.run import Story
 
 _SUCCESSOR = re.compile(r"(?P<journal>\S+\.\d+) took its place")
 _LAST_BYTES = 1 << 14
+_LIVES: WeakKeyDictionary[Story, tuple[Span, ...]] = WeakKeyDictionary()
+"""The lives of the processes of a story: many questions need them, and they are read from many files."""
 _FIRST_INCARNATION = ".0"
 
 
@@ -39,6 +41,13 @@ def worker_of(journal: str) -> str:
     return journal.rpartition(".")[0]
 
 
+def successor_of(story: Story, journal: str) -> str:
+    """Return the process that replaced a process: `bill-3.1` for `bill-3.0`. Empty: there is none."""
+    worker, _, number = journal.rpartition(".")
+    following = f"{worker}.{int(number) + 1}" if number.isdigit() else ""
+    return following if any(life.actor == following for life in lives(story)) else ""
+
+
 def struck_process(fault: FaultReport) -> str:
     """Return the process that a fault acted on. Empty: a broker, perhaps when a worker was at a step."""
     return "" if fault.struck.startswith("broker") else fault.details.get("worker", "")
@@ -47,7 +56,6 @@ def struck_process(fault: FaultReport) -> str:
 # Processes
 
 
-@lru_cache(maxsize=4)
 def lives(story: Story) -> tuple[Span, ...]:
     """Return a span for each process of the pipeline from its start to its end, by name.
 
@@ -55,8 +63,10 @@ def lives(story: Story) -> tuple[Span, ...]:
     in their journals when they began and ended. Those of other programs do not, so their times are inferred from the
     phases of the run, from faults, and from changes of the members.
     """
-    found = {**_lives_by_journals(story), **_lives_by_metadata(story)}
-    return tuple(_with_faults(story, found[journal]) for journal in sorted(found))
+    if story not in _LIVES:
+        found = {**_lives_by_journals(story), **_lives_by_metadata(story)}
+        _LIVES[story] = tuple(_with_faults(story, found[journal]) for journal in sorted(found))
+    return _LIVES[story]
 
 
 def _lives_by_journals(story: Story) -> dict[str, Span]:

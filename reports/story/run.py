@@ -40,7 +40,7 @@ class Story:
     """What happened in a run. All methods raise `UnreadableInput` for a table that is damaged.
 
     Args:
-        tables: the tables of the run
+        tables: the tables of the run, for the modules of this room alone
         faults: its faults, as the verdict has them. None: as metadata.json has them
         phases: its phases. None: as metadata.json has them
     """
