@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import islice
 
 from harness.model.vocabulary import Outcome
-from harness.record.protocol_journal import JournaledRequest, ProtocolJournal
+from harness.record.protocol_journal import JOURNAL, JournaledRequest, ProtocolJournal
 from harness.record.table_reader import Row, spans
 from harness.results.example import Example, PassingCommit
 from harness.results.verdict import FaultReport
@@ -32,6 +32,20 @@ COORDINATORS = "transaction coordinators"
 """The lifeline of the coordinators of several transactional ids."""
 HEALED = {"pause": "resumed", "kill": "restarted"}
 """By the first word of a fault of a process: what its end is for the process."""
+_SOURCES = {
+    Kind.RECORD: "batches",
+    Kind.OFFSETS: "offsets",
+    Kind.STATE: "transactions",
+    Kind.MARKER: "batches",
+    Kind.OPEN: "batches",
+    Kind.REQUEST: JOURNAL,
+    Kind.READ: "polls",
+    Kind.UNREAD: "ends",
+    Kind.ASSIGNMENT: "assignments",
+    Kind.FAULT: "metadata.json",
+    Kind.HEAL: "metadata.json",
+}
+"""The evidence of each kind of message. The others are in the journals, or without them in the transaction log."""
 OFFSET_COMMITS = ("TxnOffsetCommit", "OffsetCommit")
 
 
@@ -98,7 +112,8 @@ class _Maker:
         self, at_ns: int | None, sender: str, receiver: str, text: str, kind: Kind, **marks: bool
     ) -> Message:
         text += " (time adjusted)" if marks.get("adjusted") else ""
-        return Message(at_ns, sender, receiver, printable(text, 90), kind, **marks)
+        source = _SOURCES.get(kind) or ("transactions" if self._story.by_logs else "ops")
+        return Message(at_ns, sender, receiver, printable(text, 90), kind, source=source, **marks)
 
     # One attempt
 

@@ -117,6 +117,7 @@ class Message:
     bad: bool = False  # it should not have happened
     inferred: bool = False
     adjusted: bool = False
+    source: str = ""  # the table or file that shows it
 
     def __str__(self) -> str:
         """Return it in words: `shop-1.0 -> invoices/1: record @36`."""

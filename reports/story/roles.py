@@ -119,12 +119,13 @@ def _lives_by_metadata(story: Story) -> dict[str, Span]:
     """Return the lives of the instances of stages without journals: all times of starts and ends are inferred."""
     workload = story.tables.settings.get("workload")
     stages = workload.get("stages") if isinstance(workload, Mapping) else None
-    workers = [
-        str(worker)
+    own_stages = [
+        stage
         for stage in (stages if isinstance(stages, list) else ())
         if isinstance(stage, Mapping) and stage.get("journaled") is False
-        for worker in stage.get("workers") or ()
     ]
+    workers = [str(worker) for stage in own_stages for worker in stage.get("workers") or ()]
+    prefixes = {str(stage.get("name")) for stage in own_stages}  # an instance `bill-4` may have joined
     phases = {phase.name: phase for phase in story.phases}
     if not workers or "workers" not in phases:
         return {}
@@ -132,10 +133,10 @@ def _lives_by_metadata(story: Story) -> dict[str, Span]:
     drained = phases.get("drain") or story.phases[-1]
     ended_ns = round(drained.end_s * 1e9)
     starts = {f"{worker}{_FIRST_INCARNATION}": (begun_ns, "phase workers") for worker in workers}
-    starts |= {name: start for name, start in _later_starts(story) if worker_of(name) in workers}
+    starts |= {name: start for name, start in _later_starts(story) if _prefix_of(name) in prefixes}
     named = {path.stem for path in (story.tables.folder / "workers").glob("*.log")}
     for name in sorted(named | set(story.tables.metadata.program_clients)):
-        if worker_of(name) in workers and name not in starts:
+        if _prefix_of(name) in prefixes and name not in starts:
             starts[name] = (_after_its_predecessor(story, name, begun_ns), "workers")
     lives_by_name = {}
     for name, (from_ns, source) in starts.items():
@@ -146,6 +147,11 @@ def _lives_by_metadata(story: Story) -> dict[str, Span]:
         to_ns = None if to_ns is None else max(to_ns, from_ns)
         lives_by_name[name] = Span(from_ns, to_ns, name, "up", source, Kind.LIFE, inferred=True)
     return lives_by_name
+
+
+def _prefix_of(journal: str) -> str:
+    """Return the stage of an instance: `bill` for `bill-4.0`."""
+    return worker_of(journal).rpartition("-")[0]
 
 
 def _last_logged_ns(story: Story, journal: str) -> int | None:
@@ -159,8 +165,10 @@ def _later_starts(story: Story) -> Iterator[tuple[str, tuple[int, str]]]:
     for fault in story.faults:
         successor = _SUCCESSOR.search(fault.evidence)
         if successor is not None:
-            at_s = fault.end_s if _is(fault, "kill") and fault.end_s is not None else fault.start_s
+            at_s = fault.end_s if _stops(fault) and fault.end_s is not None else fault.start_s
             yield successor["journal"], (round(at_s * 1e9), "metadata.json")
+        if _adds(fault) and fault.acted and struck_process(fault):
+            yield struck_process(fault), (round(fault.start_s * 1e9), "metadata.json")
     for change in story.tables.metadata.churn:
         if change.joined is not None:
             yield change.joined, (round(change.start_s * 1e9), "metadata.json")
@@ -171,7 +179,7 @@ def _after_its_predecessor(story: Story, name: str, begun_ns: int) -> int:
     worker, _, number = name.rpartition(".")
     before = f"{worker}.{int(number) - 1}" if number.isdigit() else ""
     stops = [
-        round((fault.end_s if _is(fault, "kill") and fault.end_s is not None else fault.start_s) * 1e9)
+        round((fault.end_s if _stops(fault) and fault.end_s is not None else fault.start_s) * 1e9)
         for fault in story.faults
         if fault.acted and struck_process(fault) in (before, worker)
     ]
@@ -182,25 +190,39 @@ def _is(fault: FaultReport, verb: str) -> bool:
     return fault.fault.startswith(verb)
 
 
+def _adds(fault: FaultReport) -> bool:
+    """Return whether a fault started a further instance, and stopped it at its end."""
+    return _is(fault, "scale") and fault.target.endswith("in addition")
+
+
+def _stops(fault: FaultReport) -> bool:
+    """Return whether a fault ended a process, and started the next one at its end."""
+    return fault.fault.startswith(("kill", "restart", "scale")) and not _adds(fault)
+
+
 def _with_faults(story: Story, life: Span) -> Span:
     """Return a life with what faults and changes of the members did to it."""
     points = list(life.points)
-    killed_ns = None
+    stopped_ns = None
     for fault in story.faults:
         if not fault.acted or struck_process(fault) != life.actor:
             continue
         start_ns = round(fault.start_s * 1e9)
         healed_ns = None if fault.end_s is None else round(fault.end_s * 1e9)
-        if _is(fault, "kill"):
-            killed_ns = start_ns
-            points = [Point(start_ns, life.actor, "killed", "metadata.json", Kind.DEATH)]
+        if _stops(fault):
+            stopped_ns = start_ns
+            words = "killed" if _is(fault, "kill") else "stopped"
+            points = [Point(start_ns, life.actor, words, "metadata.json", Kind.DEATH)]
+        elif _adds(fault) and healed_ns is not None:
+            life = replace(life, to_ns=max(healed_ns, life.from_ns))
         elif _is(fault, "pause"):
             points.append(Point(start_ns, life.actor, "paused", "metadata.json", Kind.FAULT))
             if healed_ns is not None:
                 points.append(Point(healed_ns, life.actor, "resumed", "metadata.json", Kind.HEAL))
     left = [change for change in story.tables.metadata.churn if change.left == life.actor]
-    if killed_ns is not None:
-        life = replace(life, to_ns=max(killed_ns, life.from_ns))
+    if stopped_ns is not None:
+        by_journal = life.source.startswith("journals/")
+        life = replace(life, to_ns=max(stopped_ns, life.from_ns), inferred=life.inferred and not by_journal)
     elif left and life.inferred:
         to_ns = round(left[-1].end_s * 1e9)
         points.append(Point(to_ns, life.actor, "left", "metadata.json", Kind.DEATH))

@@ -91,6 +91,36 @@ def test_a_paused_instance_is_up_and_its_pause_is_known(tmp_path: Path) -> None:
     assert points(paused) == [("paused", 3000), ("resumed", 4000)]
 
 
+def test_an_instance_that_joined_is_up_until_it_leaves(tmp_path: Path) -> None:
+    scale = FaultReport(
+        *(
+            "scale-instances",
+            "stage bill with bill-3 in addition",
+            3.0,
+            6.0,
+            True,
+            "",
+            "instance bill-3.0 joined",
+        ),
+        {"worker": "bill-3.0"},
+    )
+    (joined,) = [life for life in lives(program(tmp_path, scale)) if life.actor == "bill-3.0"]
+    assert (joined.from_ns, joined.to_ns) == (3_000_000_000, 6_000_000_000)
+
+
+def test_an_instance_that_was_stopped_and_started_again_has_two_lives(tmp_path: Path) -> None:
+    restart = FaultReport(
+        *("restart-instance", "instance bill-1.0", 3.0, 4.0, True, "", "instance bill-1.0 was restarted"),
+        {"worker": "bill-1.0"},
+    )
+    story = program(tmp_path, restart)
+    (tmp_path / "workers").mkdir()
+    (tmp_path / "workers" / "bill-1.1.log").write_text("")
+    found = {life.actor: life for life in lives(story)}
+    assert points(found["bill-1.0"]) == [("stopped", 3000)]
+    assert (found["bill-1.0"].to_ns, found["bill-1.1"].from_ns) == (3_000_000_000, 4_000_000_000)
+
+
 def test_an_instance_that_was_replaced_has_an_end_only_if_its_log_shows_one(tmp_path: Path) -> None:
     replaced = PAUSE.__class__(
         *(
