@@ -452,7 +452,8 @@ class _Maker:
         for each in meanwhile or earlier[-1:]:
             group = self._who(f"group {each.group}", Rank.GROUP)
             text = f"removes {each.member}: {each.why}"
-            yield self._message(each.at_ns, group, group, text, Kind.ASSIGNMENT)
+            removed = self._message(each.at_ns, group, group, text, Kind.ASSIGNMENT)
+            yield replace(removed, source="brokers/*/server.log")
 
     def _reads(self) -> Iterator[Message]:
         """Yield for each record of the finding its first reader, or the final reader that did not receive it."""

@@ -91,13 +91,16 @@ def positions_of_findings(story: Story, examples: Iterable[Example]) -> list[Pos
 
 
 def outputs_of(story: Story, inputs: Collection[Position]) -> list[Position]:
-    """Return the records whose header names one of the inputs, or that were sent for it by a process with a journal."""
+    """Return the records that were sent for one of the inputs, or without journals those whose header names one."""
     t, wanted = story.tables, _numbers(inputs)
-    table = "records" if t.without_journals else "sends"
     found: list[Position] = []
-    for batch in t.batches(table, ("tp", "offset", "inputs")) if t.exists(table) and len(wanted) else ():
-        named = pa.array(_names_one_of(batch["inputs"], wanted))
-        rows = batch.filter(pc.and_(named, batch["offset"].is_valid()))
+    if not t.without_journals:
+        for send in t.rows("sends", op=story.takers(inputs)):
+            if send["offset"] is not None and any((i["tp"], i["offset"]) in inputs for i in send["inputs"]):
+                found.append((send["tp"], send["offset"]))
+        return found
+    for batch in t.batches("records", ("tp", "offset", "inputs")) if t.exists("records") else ():
+        rows = batch.filter(pa.array(_names_one_of(batch["inputs"], wanted)))
         found += zip(rows["tp"].to_pylist(), rows["offset"].to_pylist(), strict=True)
     return found
 
