@@ -21,7 +21,6 @@ from harness.record.timeline.markers import batches_of
 from harness.record.timeline.model import Timeline
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
-from harness.results.wording import printable
 from reports.known_secrets import known_secrets
 from reports.series import Series, by_second
 from reports.story.logs import LogLines, Removal, SkippedMarker, coordinator_lines, read_logs
@@ -252,15 +251,12 @@ class Story:
     def _offset_commits(self) -> pa.Table | None:
         return self.tables.table("offsets") if self.tables.exists("offsets") else None
 
-    def offset_commits(self, tps: Collection[int], producer_id: int | None = None) -> list[dict[str, Any]]:
-        """Return the offset commits for these partitions, of one producer or of all, in the order of the log."""
+    def offset_commits(self, tps: Collection[int]) -> list[dict[str, Any]]:
+        """Return the offset commits for these partitions, in the order of the log."""
         table = self._offset_commits
         if table is None or not tps:
             return []
-        mask = pc.is_in(table["tp"], value_set=pa.array(list(tps), pa.int32()))
-        if producer_id is not None:
-            mask = pc.and_(mask, pc.equal(table["producer_id"], producer_id))
-        rows = table.filter(mask).to_pylist()
+        rows = table.filter(pc.is_in(table["tp"], value_set=pa.array(list(tps), pa.int32()))).to_pylist()
         return sorted(rows, key=lambda row: (row["log_tp"], row["log_offset"]))
 
     @cached_property
@@ -330,8 +326,3 @@ class Story:
     @cached_property
     def _claims(self) -> pa.Table | None:
         return self.tables.table("claims") if self.tables.exists("claims") else None
-
-
-def note(what: str, error: Exception) -> str:
-    """Return what a report says of evidence that cannot be read."""
-    return printable(f"{what}: {error}", 300)
