@@ -9,8 +9,8 @@ from harness.results.wording import join_words, plural, printable
 from reports.conclusions import conclusion, describe_not_decided
 from reports.findings_text import describe_count, describe_permitted, first_example_sentence
 from reports.liveness_text import describe_recovery
+from reports.story.scopes import trace_commands
 from reports.summary import causes_first
-from reports.trace.commands import trace_commands
 
 WORDS = {Validity.VALID: "valid", Validity.INVALID: "INVALID", Validity.UNKNOWN: "unknown"}
 MOST_WARNINGS = 5

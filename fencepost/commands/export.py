@@ -13,8 +13,8 @@ from harness.results.verdict import Verdict
 from harness.results.wording import plural, printable, size
 
 if TYPE_CHECKING:
-    from harness.record.table_reader import RunTables
-    from reports.export.run_trace import TraceSummary
+    from reports.pictures.perfetto import TraceSummary
+    from reports.story.run import Story
 
 FORMATS = ("perfetto",)
 DEFAULT_FILE = "trace.json.gz"
@@ -49,13 +49,15 @@ def command(store: str, format_: str, out: str | None) -> ExitStatus:
 
     from fencepost.checks.evidence import require_tables, wall_ms_at_zero
     from harness.record.table_reader import RunTables
+    from reports.story.run import Story
 
     zero_ms = wall_ms_at_zero(folder)
     require_tables(folder)
-    verdict = folder / "verdict.json"
+    stored = folder / "verdict.json"
+    verdict = Verdict.load(stored) if stored.exists() else None
     path = Path(out) if out is not None else folder / DEFAULT_FILE
-    tables = RunTables(folder, zero_ms)
-    summary = _write(path, tables, Verdict.load(verdict) if verdict.exists() else None)
+    story = Story(RunTables(folder, zero_ms), verdict.faults if verdict else None)
+    summary = _write(path, story, verdict)
     print(f"{plural(summary.events, 'event')}, {size(path.stat().st_size)}")
     for name, lines in (("left out", summary.left_out), ("missing", summary.missing)):
         for line in lines:
@@ -65,9 +67,9 @@ def command(store: str, format_: str, out: str | None) -> ExitStatus:
     return ExitStatus.VALID
 
 
-def _write(path: Path, tables: "RunTables", verdict: Verdict | None) -> "TraceSummary":
+def _write(path: Path, story: "Story", verdict: Verdict | None) -> "TraceSummary":
     """Write the file completely or not at all. Raises `UsageError` if it cannot be written."""
-    from reports.export.run_trace import write_trace
+    from reports.pictures.perfetto import write_trace
 
     part = path.with_name(f"{path.name}.part") if path.name else path
     try:
@@ -75,7 +77,7 @@ def _write(path: Path, tables: "RunTables", verdict: Verdict | None) -> "TraceSu
             raise IsADirectoryError(None, "it is a folder")
         try:
             with gzip.open(part, "wb", _COMPRESSION) as stream:
-                summary = write_trace(cast(IO[bytes], stream), tables, verdict)
+                summary = write_trace(cast(IO[bytes], stream), story, verdict)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)

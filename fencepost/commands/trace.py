@@ -58,25 +58,26 @@ def command(
 
     from fencepost.checks.evidence import require_tables, wall_ms_at_zero
     from harness.record.table_reader import RunTables
-    from reports.trace import subjects
-    from reports.trace.step import step_lines
+    from reports.pictures.trace_lines import trace_lines
+    from reports.story import scopes
+    from reports.story.run import Story
 
     zero_ms = wall_ms_at_zero(folder)
     require_tables(folder)
-    tables = RunTables(folder, zero_ms)
+    story = Story(RunTables(folder, zero_ms))
     if argument is not None:
         partition, offset = int(argument["partition"]), int(argument["offset"])
-        traced = subjects.of_record(tables, argument["topic"], partition, offset)
+        traced = scopes.of_record(story, argument["topic"], partition, offset)
     elif op is not None:
-        traced = subjects.of_operation(tables, op)
+        traced = scopes.of_operation(story, op)
     elif transactional_id is not None:
-        traced = subjects.of_id(tables, transactional_id)
+        traced = scopes.of_id(story, transactional_id)
     else:
-        traced = subjects.of_fault(tables, int(fault or 0))
+        traced = scopes.of_fault(story, int(fault or 0))
     if not traced:
         raise UsageError(f"{folder} has no evidence of it: name another record, operation, id or fault")
     if as_json:
-        output.print_json([step.as_json() for step in traced], indent=1)
+        output.print_json([point.as_json() for point in traced], indent=1)
     else:
-        print(*step_lines(traced), sep="\n")
+        print(*trace_lines(traced), sep="\n")
     return ExitStatus.VALID

@@ -24,8 +24,9 @@ from harness.record.table_reader import RunTables
 from harness.record.timeline.markers import batches_of
 from harness.results import wording as words
 from reports.html import template as shared
-from reports.trace.step import step_lines
-from reports.trace.subjects import of_id
+from reports.pictures.trace_lines import trace_lines
+from reports.story.run import Story
+from reports.story.scopes import of_id
 from workloads.explore import EXPLORE, TASKS
 from workloads.model.workload import pinned_id
 
@@ -69,12 +70,12 @@ def write_cases(
     texts = folder / TEXTS
     texts.mkdir(exist_ok=True)
     for outcome, case in zip(outcomes, tried, strict=True):
-        steps = of_id(tables, pinned_id(TASKS, outcome.case.number))
+        steps = of_id(Story(tables), pinned_id(TASKS, outcome.case.number))
         text = "\n".join(
             [
                 *_head(outcome, case, command),
                 "",
-                *step_lines(steps),
+                *trace_lines(steps),
                 "",
                 *_records(tables, outcome.case.number),
                 "",

@@ -14,7 +14,7 @@ _HASHES = 2**30
 _FIRST_ADDED = 1 << 20
 """The least number of a partition that a topic of the plan got during the run. A plan has fewer partitions."""
 _MOST_PARTITIONS = 10_000
-"""Above the number of partitions that a topic of a test can get. So all numbers are below 2^23 (`reports.export`)."""
+"""Above the number of partitions that a topic of a test can get. So all numbers are below 2^23 (`reports.story`)."""
 
 
 def unplanned(topic: str, partition: int) -> int:

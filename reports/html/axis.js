@@ -7,10 +7,10 @@
     "committed": "ok", "aborted on purpose": "abort", "aborted": "abort", "failed": "fail", "unknown": "info", "left open": "info",
     "fault": "band", "fault that did not act": "band", "finding": "info", "finding that does not decide": "abort", "phase": "abort", "owns partitions": "records",
     "changed request": "band", "delivered to a broker": "ink", "a leader epoch": "ok", "new leader": "info", "new coordinator": "info",
-    "error": "info", "warning": "fail",
+    "error": "info", "warning": "fail", "up": "ok", "paused": "info", "killed": "band", "ended": "ink",
   };
-  const LABELLED = ["Phases of the run", "Faults", "Partitions that group members own", "Leaders and coordinators"];
-  const ABOVE = ["Phases of the run", "Faults", "Findings"];
+  const LABELLED = ["Phases of the run", "Faults", "Processes", "Partitions that group members own", "Leaders and coordinators"];
+  const ABOVE = ["Phases of the run", "Faults", "Findings", "Processes"];
   const byId = (id) => document.getElementById(id);
   const { store, axis: data } = JSON.parse(byId("axis-data").textContent);
   let view = data && [data.from_s, data.to_s];
@@ -293,7 +293,7 @@
     const laneHeight = narrow ? LANE + 13 : LANE;
     let top = 0, group = "";
     for (const lane of lanes) {
-      const heading = lane.group !== group && (!ABOVE.includes(lane.group) || lane.group === "Findings");
+      const heading = lane.group !== group && (!ABOVE.includes(lane.group) || ["Findings", "Processes"].includes(lane.group));
       if (heading) rows.push({ heading: lane.group, top: (top += 8), height: GROUP });
       if (heading) top += GROUP;
       group = lane.group;
@@ -452,7 +452,7 @@
   }
 
   function addLegend() {
-    const kinds = [...new Set(data.lanes.filter((lane) => /^(Transactions|Requests|Warnings)/.test(lane.group)).flatMap((lane) => lane.bars.map((bar) => bar[2])))];
+    const kinds = [...new Set(data.lanes.filter((lane) => /^(Processes|Transactions|Requests|Warnings)/.test(lane.group)).flatMap((lane) => lane.bars.map((bar) => bar[2])))];
     const legend = make("div", "axis-legend");
     for (const kind of kinds) {
       const entry = make("span", "", kind === "error" || kind === "warning" ? `${kind} in a log` : kind);

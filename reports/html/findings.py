@@ -12,11 +12,12 @@ from harness.record.protocol_journal import JournaledRequest, ProtocolJournal
 from harness.results import wording as words
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, FaultReport
-from reports.axis.subjects import Span
-from reports.charts import gantt
 from reports.findings_text import describe_count, describe_meaning, describe_permitted, example_sentences
 from reports.html.template import WIDTHS, Drawings
-from reports.trace.commands import trace_commands
+from reports.pictures import static
+from reports.story.points import request_span
+from reports.story.scopes import trace_commands
+from reports.story.subjects import Interval
 
 MOST_EXAMPLES = 10
 MOST_CHANGED = 5
@@ -34,7 +35,7 @@ class ReportExample:
     raw: str
     trace: str
     """The `fencepost trace` command for the example. Empty: there is none."""
-    span: Span | None
+    span: Interval | None
     """When it happened, in seconds since the start of the run. None: not known."""
     changed: Sequence[str]
     """The requests of its transactional ids that a rule changed while its operations were under way."""
@@ -64,7 +65,7 @@ def report_anomalies(
     faults: Sequence[FaultReport],
     protocol: ProtocolJournal,
     folder: Path | None,
-    spans: Sequence[Span | None],
+    spans: Sequence[Interval | None],
 ) -> list[ReportAnomaly]:
     """Prepare each anomaly. `folder` is the run folder with tables for trace commands; None: there are none. `spans`
     says when each example happened, in the order of `examples`.
@@ -85,15 +86,16 @@ def _report_anomaly(
     findings: AnomalyFindings,
     faults: Sequence[FaultReport],
     protocol: ProtocolJournal,
-    found: Sequence[tuple[str, Span | None]],
+    found: Sequence[tuple[str, Interval | None]],
 ) -> ReportAnomaly:
     shown = []
     rows = zip(findings.examples, example_sentences(name, findings), found, strict=False)
     for number, (example, sentence, (trace, span)) in enumerate(rows, 1):
         ident = f"{ident_of(name)}-{number}"
         changed = _changed_requests(example, protocol)
+        spans = [request_span(each) for each in changed]
         timeline = Drawings(
-            *(gantt.operations(f"{ident}-time", example, faults, width, changed) for width in WIDTHS)
+            *(static.operations(f"{ident}-time", example, faults, width, spans) for width in WIDTHS)
         )
         raw = redact_text(words.printable(example.as_json(), 4000))
         described = [words.printable(request.describe(), 1000) for request in changed]

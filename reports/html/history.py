@@ -17,11 +17,11 @@ from harness.results.example import Example, Operation, Part
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import AnomalyFindings, Validity, Verdict
 from harness.results.wording import integer, join_words, number, plural, printable
-from reports.charts.gantt import Bar, gantt
 from reports.findings_text import describe_count, describe_indeterminate, describe_meaning, example_sentences
 from reports.html import checked
 from reports.html.findings import MOST_EXAMPLES, ident_of
 from reports.html.template import WIDTHS, Drawings, policy, template
+from reports.pictures.static import Bar, gantt
 from reports.summary import causes_first
 
 NAMED_BY_POSITION = ("operation", "from", "to")

@@ -8,7 +8,6 @@ of the time axis is in the page as JSON, in a `script` element that no browser e
 """
 
 import logging
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -28,17 +27,12 @@ from harness.common.errors import UnreadableInput
 from harness.common.secrets import redact_text
 from harness.record.protocol_journal import JOURNAL, ProtocolJournal
 from harness.record.table_reader import MOST_CHANGED_REQUESTS, RunTables
-from harness.record.timeline.load import load
 from harness.results import requests
 from harness.results import wording as words
 from harness.results.conclusions import Recurrence
 from harness.results.example import Example, Operation
 from harness.results.verdict import FaultReport, Validity, Verdict
 from reports import under_way
-from reports.axis.axis import embed, time_axis
-from reports.axis.pane import Line, Pane
-from reports.axis.subjects import ShownFinding, Span, spans
-from reports.charts import gantt, over_time
 from reports.conclusions import (
     compare_with_control,
     conclusions,
@@ -57,10 +51,15 @@ from reports.html.template import WIDTHS, Drawings, policy, template
 from reports.html.under_test import ObservedFact, observed
 from reports.junit import junit
 from reports.liveness_text import describe_recovery, recovery_details
-from reports.series import Series, by_second, into_buckets
+from reports.pictures import static
+from reports.pictures.axis import Line, Pane, embed, time_axis
+from reports.series import Series, into_buckets
 from reports.settings import flatten, setting_text
+from reports.story.points import changed_request_spans
+from reports.story.run import Story
+from reports.story.scopes import folder_argument
+from reports.story.subjects import Interval, ShownFinding, spans
 from reports.summary import causes_first, describe_invalid
-from reports.trace.commands import folder_argument
 
 MOST_EARLIER = 20
 """With so many other runs of its name, at most, a run is compared."""
@@ -119,29 +118,19 @@ def draw(
     ordered = causes_first(verdict.anomalies)
     operations = (operation for example in examples(ordered) for operation in example.operations)
     lines = excerpts.Excerpts(folder_path, operations)
-    ends = [fault.end_s if fault.end_s is not None else fault.start_s for fault in faults]
     tables = RunTables(folder_path)
-    timeline = load(tables, _end_s(contents))
-    seconds = by_second(timeline, at_least_s=max(ends, default=1.0))
-    measured = into_buckets(seconds)
+    run_story = Story(tables, faults, contents.metadata.phases if contents.metadata else ())
+    measured = into_buckets(run_story.seconds)
     protocol, unread = _read_protocol(tables)
     changed = protocol.under_way()[:MOST_CHANGED_REQUESTS]
+    spans_of_changed = changed_request_spans(protocol)
     traceable = folder_path if tables.wall_ms_at_zero is not None else None
     shown = list(examples(ordered))
-    spans, unplaced = _read_spans(tables, shown)
+    spans, unplaced = _read_spans(run_story, shown)
     anomalies = report_anomalies(ordered, faults, protocol, traceable, spans)
-    stories, unread_stories = report_stories(tables, timeline, ordered, faults, protocol)
-    met_by_fault, trouble = _describe_met(tables, faults) if not timeline.missing else ([], [])
-    axis = time_axis(
-        tables,
-        timeline=timeline,
-        seconds=seconds,
-        faults=faults,
-        phases=contents.metadata.phases if contents.metadata else (),
-        examples=shown,
-        findings=list(_shown_findings(anomalies)),
-        changed=changed,
-    )
+    stories, unread_stories = report_stories(run_story, ordered)
+    met_by_fault, trouble = _describe_met(tables, faults) if not run_story.timeline.missing else ([], [])
+    axis = time_axis(run_story, examples=shown, findings=list(_shown_findings(anomalies)))
     axis = replace(axis, panes=[*axis.panes, *densities(verdict)])
     facts, unobserved = _read_observed(tables)
     notes = (trouble, unread_stories, unread, unplaced, unobserved)
@@ -157,7 +146,8 @@ def draw(
         scripts=[Markup(script) for script in scripts],
         axis=axis,
         store=_store(traceable),
-        placed={each.ident: each.span for anomaly in anomalies for each in anomaly.shown if each.span},
+        placed={each.ident: each.span for anomaly in anomalies for each in anomaly.shown if each.span}
+        | {story.ident: story.interval for story in stories if story.interval},
         axis_data=Markup(embed({"store": _store(traceable), "axis": None if axis.empty else axis.as_json()})),
         contents=contents,
         metadata=contents.metadata,
@@ -177,7 +167,9 @@ def draw(
         stories=stories,
         lines=lines,
         series=measured,
-        over_time=Drawings(*(over_time.over_time(measured, faults, width, changed) for width in WIDTHS)),
+        over_time=Drawings(
+            *(static.over_time(measured, faults, width, spans_of_changed) for width in WIDTHS)
+        ),
         changed=changed,
         more_changed=len(protocol.changed) + protocol.more - len(changed),
         rows_over_time=list(_rows(measured)),
@@ -201,7 +193,9 @@ def draw(
         earlier=earlier_runs(folder_path, verdict),
         program_logs=list(program_logs(folder_path, contents.table("options"))),
         enclosed=folder.files_to_enclose(folder_path, len(verdict.line().encode()) + 1),
-        missing=list(dict.fromkeys(chain(contents.missing, timeline.missing, *notes, axis.missing))),
+        missing=list(
+            dict.fromkeys(chain(contents.missing, run_story.timeline.missing, *notes, axis.missing))
+        ),
     )
 
 
@@ -266,10 +260,10 @@ def _filters(wall_ms: float | None) -> dict[str, Callable[..., Any]]:
     }
 
 
-def _read_spans(tables: RunTables, shown: Sequence[Example]) -> tuple[list[Span | None], list[str]]:
+def _read_spans(story: Story, shown: Sequence[Example]) -> tuple[list[Interval | None], list[str]]:
     """Return when each example happened, and notes about errors."""
     try:
-        return spans(tables, shown), []
+        return spans(story, shown), []
     except (UnreadableInput, pa.ArrowException) as error:
         note = words.printable(f"the times of findings cannot be read: {error}", 300)
         return [None] * len(shown), [note]
@@ -374,16 +368,10 @@ def _summary(verdict: Verdict, stories: Sequence[ReportStory]) -> str:
     return describe_invalid(verdict.anomalies, causes) if causes else verdict.summary
 
 
-def _end_s(contents: folder.RunFiles) -> float:
-    """Return when the last phase ended; infinity if that is not recorded."""
-    phases = contents.metadata.phases if contents.metadata else ()
-    return max((phase.end_s for phase in phases), default=math.inf)
-
-
 def _phases(contents: folder.RunFiles) -> Drawings:
     if contents.metadata is None:
         return Drawings(None, None)
-    return Drawings(*(gantt.phases(contents.metadata.phases, width) for width in WIDTHS))
+    return Drawings(*(static.phases(contents.metadata.phases, width) for width in WIDTHS))
 
 
 def _open_ends(verdict: Verdict, contents: folder.RunFiles) -> Iterator[tuple[str, Sequence[str], str, str]]:

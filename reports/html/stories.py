@@ -7,19 +7,18 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from harness.common.errors import UnreadableInput
-from harness.record.protocol_journal import ProtocolJournal
-from harness.record.table_reader import RunTables
-from harness.record.timeline.model import Timeline
-from harness.results.verdict import AnomalyFindings, FaultReport
+from harness.results.verdict import AnomalyFindings
 from harness.results.wording import join_words, number, printable
-from reports.axis.log_lines import program_lines
-from reports.charts.sequence import legend, sequence
 from reports.conclusions import conclusion
-from reports.counterexample.diagram import EVERYBODY, Message
-from reports.counterexample.story import MOST_EXAMPLES, Story, StoryFinding, tell
 from reports.findings_text import example_sentences
 from reports.html.findings import ident_of
 from reports.html.template import WIDTHS
+from reports.pictures.sequence import legend, sequence
+from reports.story.counterexamples import MOST_EXAMPLES, CausedFinding, Counterexample, counterexamples
+from reports.story.logs import program_lines
+from reports.story.model import EVERYBODY, Message
+from reports.story.run import Story
+from reports.story.subjects import Interval
 
 MOST_LINES = 12
 """A story shows at most this many lines of the programs' logs."""
@@ -48,29 +47,26 @@ class ReportStory:
     legend: str  # what the colours of the drawing mean
     messages: Sequence[ListedMessage]
     left_out: int
+    interval: Interval | None = None  # of all that is drawn, in seconds
     log: Sequence[ListedMessage] = ()
     """Lines in the logs of the finding's programs while its transactions were under way."""
 
 
 def report_stories(
-    t: RunTables,
-    timeline: Timeline,
-    ordered: Sequence[tuple[str, AnomalyFindings]],
-    faults: Sequence[FaultReport],
-    protocol: ProtocolJournal,
+    run_story: Story, ordered: Sequence[tuple[str, AnomalyFindings]]
 ) -> tuple[list[ReportStory], list[str]]:
     """Return the stories of an invalid run, and notes about what cannot be read."""
     try:
-        stories = tell(t, timeline, ordered, faults, protocol)
+        found = counterexamples(run_story, ordered)
     except (UnreadableInput, pa.ArrowException) as error:
         return [], [printable(f"what happened cannot be told: {error}", 300)]
-    return [_report_story(t, n, story, dict(ordered)) for n, story in enumerate(stories, 1)], []
+    return [_report_story(run_story, n, each, dict(ordered)) for n, each in enumerate(found, 1)], []
 
 
 def _report_story(
-    t: RunTables, n: int, story: Story, anomalies: Mapping[str, AnomalyFindings]
+    run_story: Story, n: int, story: Counterexample, anomalies: Mapping[str, AnomalyFindings]
 ) -> ReportStory:
-    shown = story.shown
+    shown, interval_ns = story.shown, story.diagram.interval_ns
     own = conclusion(shown.anomaly, anomalies[shown.anomaly])
     concluded = [f"{each}." for each in own.contrasts[:1]]
     return ReportStory(
@@ -83,19 +79,20 @@ def _report_story(
         legend(story.diagram),
         list(_listed(story.diagram.messages)),
         story.diagram.left_out,
-        list(_logged(t, shown)),
+        None if interval_ns is None else (interval_ns[0] / 1e9, interval_ns[1] / 1e9),
+        list(_logged(run_story, shown)),
     )
 
 
-def _logged(t: RunTables, shown: StoryFinding) -> Iterator[ListedMessage]:
+def _logged(story: Story, shown: CausedFinding) -> Iterator[ListedMessage]:
     times_ns = [at for each in shown.attempts for at in (each.begin_ns, each.end_ns) if at is not None]
     files = [
         path.name
-        for path in sorted((t.folder / "workers").glob("*.log"))
+        for path in sorted((story.tables.folder / "workers").glob("*.log"))
         if any(each.process in (path.stem, path.stem.rpartition(".")[0]) for each in shown.attempts)
     ]
     if times_ns and files:
-        lines = program_lines(t, files, (min(times_ns) / 1e9, max(times_ns) / 1e9 + AFTER_S))
+        lines = program_lines(story.tables, files, (min(times_ns) / 1e9, max(times_ns) / 1e9 + AFTER_S))
         for first_s, last_s, text in lines[:MOST_LINES]:
             at = f"{first_s:,.3f} s" if first_s == last_s else f"{first_s:,.1f} to {last_s:,.1f} s"
             yield ListedMessage(at, text)
@@ -103,7 +100,7 @@ def _logged(t: RunTables, shown: StoryFinding) -> Iterator[ListedMessage]:
             yield ListedMessage("", f"{number(len(lines) - MOST_LINES)} more lines")
 
 
-def _counted(story: Story, anomalies: Mapping[str, AnomalyFindings]) -> str:
+def _counted(story: Counterexample, anomalies: Mapping[str, AnomalyFindings]) -> str:
     """Return which findings have the cause."""
     parts = []
     for name, count in story.counts.items():
@@ -122,6 +119,6 @@ def _counted(story: Story, anomalies: Mapping[str, AnomalyFindings]) -> str:
 
 def _listed(messages: Sequence[Message]) -> Iterator[ListedMessage]:
     for message in messages:
-        at = "" if message.time_ns is None else f"{message.time_ns / 1e9:,.3f} s"
+        at = "" if message.at_ns is None else f"{message.at_ns / 1e9:,.3f} s"
         words = message.text if message.sender == EVERYBODY else str(message)
         yield ListedMessage(at, words)

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from reports.charts.sequence import sequence
-from reports.counterexample.diagram import Diagram
+from reports.pictures.sequence import sequence
+from reports.story.model import Diagram
 
 WIDTH = 920
 STYLE = """
@@ -13,7 +13,8 @@ svg { background: #fff; font: 12px system-ui, "DejaVu Sans", sans-serif; } text 
 .arrow { stroke: #1c1d1f; stroke-width: 1.5; } .arrow-head { fill: #1c1d1f; stroke: none; }
 .arrow-text { paint-order: stroke; stroke: #fff; stroke-width: 4px; } .step { fill: #f6f6f3; stroke: #d9d9d4; }
 .step.by-fault { fill: #fff; stroke: #d17f00; stroke-width: 2; } .step.by-rule { fill: #fff; stroke: #6e5a8a; }
-.arrow.by-rule { stroke: #6e5a8a; stroke-dasharray: 5 3; } .arrow-head.by-rule { fill: #6e5a8a; }
+.arrow.by-rule { stroke: #6e5a8a; } .arrow-head.by-rule { fill: #6e5a8a; }
+.arrow.inferred, .step.inferred { stroke-dasharray: 5 3; }
 .arrow.missing-read, .arrow.to-abort, .step.missing-read { stroke: #c24100; }
 .arrow-head.missing-read, .arrow-head.to-abort { fill: #c24100; }
 """

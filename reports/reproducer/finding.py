@@ -7,16 +7,16 @@ import pyarrow as pa
 
 from harness.common.errors import UnreadableInput
 from harness.record.table_reader import RunTables
-from harness.record.timeline.load import load
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, Verdict
 from harness.results.wording import integer
 from reports.conclusions import conclusion
-from reports.counterexample.attempts import Attempt
-from reports.counterexample.cause import FoundCause
-from reports.counterexample.diagram import Diagram
-from reports.counterexample.story import tell
 from reports.findings_text import example_sentences
+from reports.story.cause import FoundCause
+from reports.story.counterexamples import counterexamples
+from reports.story.model import Diagram
+from reports.story.run import Story
+from reports.story.subjects import Attempt
 from reports.summary import causes_first
 
 
@@ -52,7 +52,7 @@ class Finding:
     @property
     def last_ns(self) -> int | None:
         """The time of the last event in its diagram, such as the marker that decided its records."""
-        times_ns = [message.time_ns for message in self.diagram.messages if message.time_ns is not None]
+        times_ns = [message.at_ns for message in self.diagram.messages if message.at_ns is not None]
         return max(times_ns, default=None)
 
     def names(self, tables: RunTables) -> set[str]:
@@ -78,17 +78,16 @@ def shown_finding(tables: RunTables, verdict: Verdict) -> Finding | None:
     ordered = causes_first(verdict.anomalies)
     try:
         faults = verdict.faults or tables.metadata.faults
-        stories = tell(tables, load(tables), ordered, faults, tables.protocol)
+        found = counterexamples(Story(tables, faults), ordered)
     except (UnreadableInput, pa.ArrowException):
-        stories = []
-    if stories:
-        shown = stories[0].shown
+        found = []
+    if found:
+        shown = found[0].shown
         findings = verdict.anomalies[shown.anomaly]
         sentence = example_sentences(shown.anomaly, findings)[shown.number - 1]
-        story = stories[0]
         return Finding(
             *(shown.anomaly, findings, shown.example, sentence),
-            *(_cause(story.cause, shown.anomaly, findings), story.diagram, shown.attempts),
+            *(_cause(found[0].cause, shown.anomaly, findings), found[0].diagram, shown.attempts),
         )
     for anomaly, findings in ordered:
         if not findings.allowed and findings.examples:

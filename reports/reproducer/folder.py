@@ -19,6 +19,7 @@ from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verd
 from harness.results.wording import printable
 from reports.conclusions import for_others
 from reports.findings_text import describe_count, describe_meaning
+from reports.pictures.trace_lines import trace_lines
 from reports.reproducer.cleaning import Cleaning
 from reports.reproducer.diagram import draw_file
 from reports.reproducer.finding import Finding, shown_finding
@@ -27,8 +28,9 @@ from reports.reproducer.log_excerpts import broker_lines, cleaned, cleaned_print
 from reports.reproducer.plan import cleaned_plan
 from reports.reproducer.program_files import ProgramFiles, program_files
 from reports.reproducer.readme import ReadmeParts, readme
-from reports.trace.commands import TraceSubject, trace_subjects
-from reports.trace.step import TraceStep, step_lines
+from reports.story.model import Point
+from reports.story.run import Story
+from reports.story.scopes import TraceSubject, trace_subjects
 
 NOT_SHOWN_TO_NEED_A_FAULT = (
     "Nothing shows that the findings need a fault: there is no clean control run beside this one. So look first for a "
@@ -182,8 +184,8 @@ def _readme_parts(
     inputs: Sequence[Path],
 ) -> ReadmeParts:
     finding, options = run.finding, plan.get("options", {})
-    subject, steps = _trace(run)
-    broker_log, program_log = _logs(run, cleaning, steps, inputs)
+    subject, points = _trace(run)
+    broker_log, program_log = _logs(run, cleaning, points, inputs)
     anomaly = finding.anomaly if finding else None
     findings = verdict.anomalies[anomaly] if anomaly else None
     name = cleaning.text(
@@ -212,7 +214,7 @@ def _readme_parts(
         files=files,
         binaries=(),
         subject=cleaning.text(f"{_SUBJECTS[subject.option]} {subject.name}") if subject else "",
-        steps=list(step_lines([_cleaned_step(step, cleaning) for step in steps])),
+        steps=list(trace_lines([_cleaned_point(point, cleaning) for point in points])),
         broker_log=broker_log,
         program_log=program_log,
         has_diagram="diagram.svg" in files,
@@ -226,7 +228,7 @@ def _utc(zero_ms: float) -> str:
 
 
 IN_LOGS = ("log of ", "coordinator of ")
-"""How the sources of the steps begin that tell when a finding happened. Readers come later, and faults last longer."""
+"""How the actors of the points begin that tell when a finding happened. Readers come later, and faults last longer."""
 _SUBJECTS = {"record": "the record", "op": "the operation", "id": "the transactional id"}
 
 
@@ -241,26 +243,28 @@ def _cluster_settings(run: _Run) -> list[str]:
     return [key for key in ("bootstrap", "client-config") if key in options]
 
 
-def _trace(run: _Run) -> tuple[TraceSubject | None, list[TraceStep]]:
-    """Return the subject of the finding and its steps. None: the tables cannot answer."""
+def _trace(run: _Run) -> tuple[TraceSubject | None, list[Point]]:
+    """Return the subject of the finding and its points. None: the tables cannot answer."""
     if run.finding is None:
         return None, []
     (subject,) = trace_subjects(run.tables, [run.finding.example])
-    return (subject, subject.steps(run.tables)) if subject else (None, [])
+    return (subject, subject.points(Story(run.tables))) if subject else (None, [])
 
 
-def _cleaned_step(step: TraceStep, cleaning: Cleaning) -> TraceStep:
-    content = None if step.content is None else cleaning.content(step.content)
-    return replace(step, who=cleaning.text(step.who), what=cleaning.text(step.what), content=content)
+def _cleaned_point(point: Point, cleaning: Cleaning) -> Point:
+    content = None if point.content is None else cleaning.content(point.content)
+    return replace(point, actor=cleaning.text(point.actor), words=cleaning.text(point.words), content=content)
 
 
 def _logs(
-    run: _Run, cleaning: Cleaning, steps: Sequence[TraceStep], inputs: Sequence[Path]
+    run: _Run, cleaning: Cleaning, points: Sequence[Point], inputs: Sequence[Path]
 ) -> tuple[list[str], list[str] | None]:
     """Return the lines of brokers and of programs around the finding. None: contents cannot be recognised in them."""
     finding = run.finding
     interval_ns = finding.interval_ns if finding else None
-    times_ns = [step.time_ns for step in steps if step.time_ns is not None and step.who.startswith(IN_LOGS)]
+    times_ns = [
+        point.at_ns for point in points if point.at_ns is not None and point.actor.startswith(IN_LOGS)
+    ]
     if interval_ns is None and times_ns:
         interval_ns = (min(times_ns), max(times_ns))
     names = names_in(finding.example.as_json()) | finding.names(run.tables) if finding else set()

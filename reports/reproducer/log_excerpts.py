@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from harness.record.naming import EXCERPT_LENGTH
 from harness.record.table_reader import RunTables
 from harness.results.wording import printable
-from reports.axis.log_lines import entry_of
 from reports.reproducer.cleaning import WORD, Cleaning, may_identify
+from reports.story.logs import entry_of
 
 MOST_LINES = 40
 """The most lines of all logs of brokers, and of all logs of programs."""

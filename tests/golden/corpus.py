@@ -29,7 +29,7 @@ from harness.results.example import Example
 from harness.results.verdict import Verdict
 from reports.console import last_lines
 from reports.html import history, page
-from reports.trace.commands import trace_commands
+from reports.story.scopes import trace_commands
 
 CORPUS = Path(__file__).parent
 TEXTS = ("verdict.json", "console.txt", "trace.txt", "page.txt")

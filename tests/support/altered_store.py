@@ -14,7 +14,7 @@ from fencepost.api import Result
 from fencepost.cli import run_command_line
 from harness.record.schema import HISTORY, LOG
 from harness.results.example import Example
-from reports.trace.commands import trace_commands
+from reports.story.scopes import trace_commands
 from tests.support.alterations import CHANGES, Copy, Row
 from tests.support.altered_log import ROOTS, WARNINGS
 

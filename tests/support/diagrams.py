@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.record.table_reader import RunTables
-from harness.record.timeline.load import load
 from harness.results.verdict import Verdict
-from reports.counterexample.story import tell
+from reports.story.counterexamples import counterexamples
+from reports.story.run import Story
 from reports.summary import causes_first
 
-COMMITS = r"^(\S+) -> coordinator of .*: EndTxn\(commit\)"
-ABORTS = r"^coordinator of .*: (PrepareAbort|failure)"
+COMMITS = r"^(\S+) -> (coordinator of .*|transaction coordinators): EndTxn\(commit\)"
+ABORTS = r"^(coordinator of .*|transaction coordinators).*: (PrepareAbort|failure)"
 INPUT = r"^\S+ -> (\S+): input @"
 RECORD = r"^(\S+) -> \S+: records? @"
 OUTSIDE = r"offset \d+ of \S+, outside any transaction"
@@ -54,8 +54,8 @@ ALTERNATIVES: dict[str, Sequence[str]] = {
 def drawn_messages(folder: Path) -> list[list[str]]:
     """Return the messages of each diagram in the report of a run."""
     verdict, t = Verdict.load(folder / "verdict.json"), RunTables(folder)
-    stories = tell(t, load(t), causes_first(verdict.anomalies), verdict.faults, t.protocol)
-    return [[str(message) for message in story.diagram.messages] for story in stories]
+    found = counterexamples(Story(t, verdict.faults), causes_first(verdict.anomalies))
+    return [[str(message) for message in each.diagram.messages] for each in found]
 
 
 def first_missing(messages: Sequence[str], patterns: Sequence[str]) -> str | None:

@@ -180,17 +180,23 @@ def _summarise(states: pa.Table) -> pa.Table:
 def stored_states(t: RunTables, **wanted: Collection[object]) -> list[dict[str, Any]]:
     """Return the states in the transaction log, in the order of the log; empty if it is not stored.
 
-    A row has also `at_ns`, the time at which the record was written, or the state was decided if that is not known.
+    A row has also `at_ns`: when the coordinator decided the state. A transaction is complete when the record of the
+    state was written, after the markers, as far as the log is stored.
     """
     if not t.exists("transactions") or any(not values for values in wanted.values()):
         return []
     states = t.table("transactions", None, **wanted)
     states = states.sort_by([("log_tp", "ascending"), ("log_offset", "ascending")])
-    written = (
-        written_ms(t, states) if len(states) and t.exists("batches") else pa.nulls(len(states), pa.int64())
-    )
-    times_ms = pc.coalesce(written, states["update_ms"]).to_pylist()
+    times_ms = state_times_ms(t, states).to_pylist()
     return [{**row, "at_ns": t.at_ns(at_ms)} for row, at_ms in zip(states.to_pylist(), times_ms, strict=True)]
+
+
+def state_times_ms(t: RunTables, states: pa.Table) -> pa.ChunkedArray:
+    """Return for each state its time on the brokers' clock, as `stored_states` defines it."""
+    if not len(states) or not t.exists("batches"):
+        return states["update_ms"]
+    complete = pc.fill_null(pc.starts_with(states["state"], "Complete"), False)
+    return pc.if_else(complete, pc.coalesce(written_ms(t, states), states["update_ms"]), states["update_ms"])
 
 
 def written_ms(t: RunTables, states: pa.Table) -> Any:

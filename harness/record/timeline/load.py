@@ -13,7 +13,12 @@ def load(t: RunTables, end_s: float = math.inf, *, with_commits: bool = True) ->
     `end_s` is the end of the run, in seconds since its start. Missing or damaged tables are noted. `with_commits` False
     leaves the table of the commits empty, which saves time.
     """
-    stages = by_logs.stages_without_journals(t.settings)
-    if stages and t.wall_ms_at_zero is not None:
+    if reads_logs(t):
+        stages = by_logs.stages_without_journals(t.settings)
         return by_logs.load(t, stages, end_s, with_commits=with_commits)
     return by_journals.load(t, with_commits=with_commits)
+
+
+def reads_logs(t: RunTables) -> bool:
+    """Return whether `load` reads the broker logs."""
+    return t.wall_ms_at_zero is not None and bool(by_logs.stages_without_journals(t.settings))

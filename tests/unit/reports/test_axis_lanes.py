@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reports.axis.lane import MOST_BARS, AxisBar, Lane, LaneGroup, bars, choose
+from reports.pictures.lanes import MOST_BARS, AxisBar, Lane, LaneGroup, bars, choose
 
 MS = 1_000_000
 

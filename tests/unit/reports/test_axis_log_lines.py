@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.axis.log_lines import MOST_BYTES, TimedLogLine, near, read_logs
+from reports.story.logs import MOST_BYTES, TimedLogLine, near, read_logs
 
 ZERO_MS = datetime(2026, 11, 27, 17, 26, tzinfo=UTC).timestamp() * 1000
 

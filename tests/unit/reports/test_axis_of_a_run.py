@@ -13,14 +13,13 @@ import tomli_w
 
 from harness.record.log_schema import LOG
 from harness.record.table_reader import RunTables
-from harness.record.timeline.load import load
 from harness.results.example import Example
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
-from reports.axis.axis import TimeAxis, embed, time_axis
-from reports.axis.lane import MOST_LANES, AxisBar, Lane, LaneGroup
-from reports.axis.subjects import ShownFinding, spans
-from reports.series import by_second
+from reports.pictures.axis import TimeAxis, embed, time_axis
+from reports.pictures.lanes import MOST_LANES, AxisBar, Lane, LaneGroup
+from reports.story.run import Story
+from reports.story.subjects import ShownFinding, spans
 from tests.support.changed_requests import write_held_requests
 from tests.support.synthetic_store import MS, write_table
 
@@ -80,10 +79,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def draw(folder: Path, **changes: Any) -> TimeAxis:
-    tables = RunTables(folder)
-    timeline = load(tables)
-    return time_axis(tables, timeline=timeline, seconds=by_second(timeline), **changes)
+def draw(
+    folder: Path,
+    *,
+    faults: Sequence[FaultReport] = (),
+    phases: Sequence[RunPhase] = (),
+    **changes: Any,
+) -> TimeAxis:
+    return time_axis(Story(RunTables(folder), faults, phases), **changes)
 
 
 def lanes(axis: TimeAxis, group: LaneGroup) -> dict[str, Sequence[AxisBar]]:
@@ -185,8 +188,7 @@ def test_faults_that_overlap_are_in_different_lanes(folder: Path) -> None:
 def test_a_changed_request_lasts_until_it_was_answered_and_its_delivery_is_marked(folder: Path) -> None:
     write_table(folder, "ops", [op(1, 1.0, 9.0)])
     write_held_requests(folder, "shop-1")
-    changed = RunTables(folder).protocol.under_way()
-    request, delivered = lanes(draw(folder, changed=changed), LaneGroup.REQUESTS)["shop-1"]
+    request, delivered = lanes(draw(folder), LaneGroup.REQUESTS)["shop-1"]
     assert (request.from_ms, request.to_ms, request.kind) == (3214, 4420, "changed request")
     assert (delivered.from_ms, delivered.to_ms, delivered.kind) == (4414, 4414, "delivered to a broker")
     assert request.text.startswith("EndTxn(abort) 41 of shop-1: at 3.214 s sent, and held by late-end-txn;")
@@ -235,7 +237,7 @@ def test_an_example_is_placed_by_its_operations_or_else_by_the_time_of_its_recor
         {"group": "shop", "from_s": 3.0, "to_s": 1e300},
         {"group": "shop", "from_s": "3", "to_s": 8},
     ]
-    assert spans(RunTables(folder), [Example.from_json(each) for each in examples]) == [
+    assert spans(Story(RunTables(folder)), [Example.from_json(each) for each in examples]) == [
         (1.0, 2.0),
         (70.0, 71.0),
         (1.0, 2.5),

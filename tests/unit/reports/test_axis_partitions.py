@@ -11,7 +11,10 @@ import tomli_w
 
 from harness.record.log_schema import LOG
 from harness.record.table_reader import RunTables
-from reports.axis.partition_panes import greatest, partition_panes
+from reports.pictures.axis import Pane, panes
+from reports.series import Series
+from reports.story.progress import greatest, progress
+from reports.story.run import Story
 from tests.support.synthetic_store import write_table
 
 ZERO_MS = 1_795_255_200_000
@@ -58,19 +61,37 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def partition_panes(folder: Path) -> list[Pane]:
+    """The panes of the run that are made from the logs of partitions."""
+    return panes(Series(end_s=6.0), progress(Story(RunTables(folder), ()), AT_S, 6.0))
+
+
 def test_lag_and_last_stable_offset_are_the_greatest_of_each_second(folder: Path) -> None:
-    lag, behind = partition_panes(RunTables(folder), AT_S, 6.0)
+    _, _, lag, behind = partition_panes(folder)
     assert lag.at_s == behind.at_s == [0, 1, 2, 3, 4, 5, 6]
     assert [(line.name, line.values) for line in lag.lines] == [("shop", [0, 1, 2, 2, 2, 0, 0])]
     assert [line.values for line in behind.lines] == [[0, 1, 2, 2, 2, 0, 0]]
 
 
+def test_inputs_are_drawn_beside_outputs_and_the_backlog_grows_until_the_group_passes_them(
+    folder: Path,
+) -> None:
+    rates, backlog, _, _ = partition_panes(folder)
+    assert rates.name == "Inputs and outputs per second"
+    assert [(line.name, line.values) for line in rates.lines] == [
+        ("inputs", [0, 1, 1, 0, 0, 0, 0]),
+        ("outputs", [0, 0, 0, 0, 0, 0, 0]),
+    ]
+    assert backlog.name == "Backlog: inputs that no committed offset has passed"
+    assert [line.values for line in backlog.lines] == [[0, 1, 2, 2, 2, 0, 0]]
+
+
 def test_without_offsets_there_is_no_lag_and_without_logs_there_are_no_panes(folder: Path) -> None:
     (folder / "log" / "offsets.parquet").unlink()
-    (behind,) = partition_panes(RunTables(folder), AT_S, 6.0)
+    _, behind = partition_panes(folder)
     assert behind.name == "Last stable offset behind the end, worst partition"
     (folder / "log" / "batches.parquet").unlink()
-    assert partition_panes(RunTables(folder), AT_S, 6.0) == []
+    assert partition_panes(folder) == []
 
 
 def test_a_value_holds_until_the_next_one_and_a_peak_within_an_interval_counts() -> None:

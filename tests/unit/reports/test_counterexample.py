@@ -11,17 +11,17 @@ from msgspec import structs
 
 from harness.common.secrets import REDACTED
 from harness.protocol.journal import ProxyJournal
-from harness.record.protocol_journal import JOURNAL, ProtocolJournal, RequestRecord, RuleEvent
+from harness.record.protocol_journal import JOURNAL, RequestRecord, RuleEvent
 from harness.record.table_reader import RunTables
-from harness.record.timeline.load import load
 from harness.results.example import Example
 from harness.results.run_metadata import ProgramClient, RunMetadata
 from harness.results.verdict import AnomalyFindings, FaultReport
-from reports.counterexample import diagram as diagram_module
-from reports.counterexample.diagram import Kind
-from reports.counterexample.story import Story, tell
 from reports.html.stories import report_stories
-from reports.trace.by_journals import of_id
+from reports.story import diagram as diagram_module
+from reports.story.by_journals import of_id
+from reports.story.counterexamples import Counterexample, counterexamples
+from reports.story.model import Diagram, Kind
+from reports.story.run import Story
 from tests.support.changed_requests import ZERO_NS, at, end_txn, write_held_requests
 from tests.support.diagrams import DIAGRAMS, first_missing
 from tests.support.histories import WALL_MS, History
@@ -55,7 +55,7 @@ def stories_of(
     sent_s: float = 0.0,
     keep_assignments: bool = False,
     request: Mapping[str, Any] | None = None,
-) -> list[Story]:
+) -> list[Counterexample]:
     history.alter("assignments", lambda row: row if keep_assignments else None)
     write_store(folder, [(1, history)], log=True)
     RunMetadata(faults=faults, program_clients=clients or {}).save(folder / "metadata.json")
@@ -64,18 +64,18 @@ def stories_of(
         write_held_requests(folder, *held, sent_s=sent_s, **(request or {}))
     t = RunTables(folder, WALL_MS)
     findings = AnomalyFindings(len(examples), examples=[Example.from_json(example) for example in examples])
-    return tell(t, load(t), [("reprocessed-input", findings)], faults, t.protocol)
+    return counterexamples(Story(t, faults), [("reprocessed-input", findings)])
 
 
 def record(offset: int, value: str | None, topic: str = "x") -> dict[str, Any]:
     return {"topic": topic, "partition": 0, "offset": offset, "value": value}
 
 
-def messages(story: Story) -> list[str]:
+def messages(story: Counterexample) -> list[str]:
     return [str(message) for message in story.diagram.messages]
 
 
-def bad(story: Story) -> list[str]:
+def bad(story: Counterexample) -> list[str]:
     """Return the messages that a correct run does not have."""
     return [str(message) for message in story.diagram.messages if message.bad]
 
@@ -96,25 +96,25 @@ def twice() -> tuple[History, dict[str, Any]]:
 def test_the_messages_of_two_transactions_are_in_order_of_time(tmp_path: Path) -> None:
     (story,) = stories_of(tmp_path, *twice())
     assert [each.name for each in story.diagram.participants] == [
-        *("a/0", "w", "v", "coordinator of id-1", "coordinator of id-2", "group g", "x/0", "z"),
+        *("a/0", "w", "v", "transaction coordinators", "group g", "x/0", "z"),
     ]
     assert messages(story) == [
         "a/0 -> w: input @0",
         "w: begins a transaction w:0",
-        "w -> coordinator of id-1: EndTxn(commit)",
+        "w -> transaction coordinators: EndTxn(commit)",
         "w -> x/0: record @0",
-        "coordinator of id-1 -> w: success",
+        "transaction coordinators -> w: success",
         "w -> group g: offset 1 of a/0",
-        "coordinator of id-1: PrepareCommit, producer 1 epoch 0",
-        "coordinator of id-1 -> x/0: commit marker @1",
+        "transaction coordinators: PrepareCommit of id-1, producer 1 epoch 0",
+        "transaction coordinators -> x/0: commit marker @1",
         "a/0 -> v: input @0",
         "v: begins a transaction v:0",
-        "v -> coordinator of id-2: EndTxn(commit)",
+        "v -> transaction coordinators: EndTxn(commit)",
         "v -> x/0: record @2",
-        "coordinator of id-2 -> v: success",
+        "transaction coordinators -> v: success",
         "v -> group g: offset 1 of a/0",
-        "coordinator of id-2: PrepareCommit, producer 2 epoch 0",
-        "coordinator of id-2 -> x/0: commit marker @3",
+        "transaction coordinators: PrepareCommit of id-2, producer 2 epoch 0",
+        "transaction coordinators -> x/0: commit marker @3",
         "x/0 -> z: records @0, 2",
     ]
     assert story.cause.sentences == ["The cause is not known: no fault came before it."]
@@ -130,8 +130,8 @@ def test_an_epoch_that_a_commit_has_raised_is_explained(tmp_path: Path) -> None:
     (story,) = stories_of(tmp_path, history, example)
     states = [text for text in messages(story) if "PrepareCommit" in text]
     assert states == [
-        "coordinator of id-1: PrepareCommit, producer 1 epoch 0",
-        "coordinator of id-2: PrepareCommit, producer 2 epoch 1 (one more, KIP-890)",
+        "transaction coordinators: PrepareCommit of id-1, producer 1 epoch 0",
+        "transaction coordinators: PrepareCommit of id-2, producer 2 epoch 1 (one more, KIP-890)",
     ]
 
 
@@ -295,15 +295,20 @@ def test_all_records_of_a_transaction_are_drawn_before_the_markers_above_them(tm
     assert records and max(records) < kinds.index(Kind.MARKER)
 
 
-def test_a_state_has_the_time_of_its_record_as_in_a_trace(tmp_path: Path) -> None:
+def test_a_state_has_the_time_of_its_decision_as_in_a_trace(tmp_path: Path) -> None:
     history, example = twice()
-    early = {"update_ms": int(WALL_MS) + 1}
-    history.alter("transactions", lambda row: row | early if row["state"] == "PrepareCommit" else row)
+
+    def decided_early(row: dict[str, Any]) -> dict[str, Any]:
+        return row | {"update_ms": row["update_ms"] - 1} if row["state"] == "PrepareCommit" else row
+
+    history.alter("transactions", decided_early)
     (story,) = stories_of(tmp_path, history, example)
-    drawn = [message.time_ns for message in story.diagram.messages if message.kind is Kind.STATE]
+    drawn = [message.at_ns for message in story.diagram.messages if message.kind is Kind.STATE]
     t = RunTables(tmp_path, WALL_MS)
-    steps = [step for own in ("id-1", "id-2") for step in of_id(t, own) if "PrepareCommit" in step.what]
-    assert drawn == [step.time_ns for step in steps]
+    steps = [
+        step for own in ("id-1", "id-2") for step in of_id(Story(t), own) if "PrepareCommit" in step.words
+    ]
+    assert len(drawn) == 2 and drawn == [step.at_ns for step in steps]
 
 
 def test_offsets_of_a_late_request_are_not_sent_by_the_process_at_that_time(tmp_path: Path) -> None:
@@ -368,7 +373,7 @@ def test_a_lost_record_is_one_that_the_final_reader_passed(tmp_path: Path) -> No
     (story,) = stories_of(tmp_path, history, {"record": record(0, "w:0:0")})
     assert messages(story)[-1] == "x/0 -> z: reads on to @3, without @0"
     assert bad(story) == ["coordinator of id-1 -> x/0: abort marker @1", messages(story)[-1]]
-    assert story.diagram.messages[-1].time_ns == history.rows["ops"][-1]["return_ns"]
+    assert story.diagram.messages[-1].at_ns == history.rows["ops"][-1]["return_ns"]
 
 
 def test_findings_with_one_cause_are_one_story_and_the_smallest_is_drawn(tmp_path: Path) -> None:
@@ -643,7 +648,7 @@ def test_a_record_that_was_aborted_on_purpose_and_was_not_read_is_not_bad(tmp_pa
 def test_the_second_commit_of_an_input_is_bad(tmp_path: Path) -> None:
     history, example = twice()
     (story,) = stories_of(tmp_path, history, example)
-    assert bad(story) == ["coordinator of id-2 -> x/0: commit marker @3"]
+    assert bad(story) == ["transaction coordinators -> x/0: commit marker @3"]
 
 
 def test_a_read_before_the_commit_is_bad(tmp_path: Path) -> None:
@@ -671,7 +676,7 @@ def test_the_finding_of_the_first_anomaly_is_drawn(tmp_path: Path) -> None:
         (name, AnomalyFindings(1, examples=[Example.from_json(example)]))
         for name, example in (("aborted-read", larger), ("dirty-read", {"record": record(3, "w:1:0")}))
     ]
-    (story,) = tell(t, load(t), found, (), t.protocol)
+    (story,) = counterexamples(Story(t, ()), found)
     assert story.shown.anomaly == "aborted-read"
 
 
@@ -705,7 +710,7 @@ def test_what_happened_is_told_without_the_requests_if_their_times_are_not_known
     (tmp_path / "run.toml").write_text("[run]\n")
     t = RunTables(tmp_path, WALL_MS)
     found = [("reprocessed-input", AnomalyFindings(1, examples=[Example.from_json(example)]))]
-    (story,) = tell(t, load(t), found, (), ProtocolJournal())
+    (story,) = counterexamples(Story(t, ()), found)
     assert "a/0 -> w: input @0" in messages(story)
 
 
@@ -853,7 +858,7 @@ def test_a_story_of_all_examples_does_not_claim_the_findings_without_an_example(
     stories_of(tmp_path, history, example)
     t = RunTables(tmp_path, WALL_MS)
     findings = AnomalyFindings(149, examples=[Example.from_json(example)] * 2)
-    (story,), _ = report_stories(t, load(t), [("reprocessed-input", findings)], (), t.protocol)
+    (story,), _ = report_stories(Story(t, ()), [("reprocessed-input", findings)])
     assert story.counted == "Findings told here together: all 2 reprocessed-input that are shown (of 149)."
 
 
@@ -870,11 +875,11 @@ def test_the_lines_of_the_programs_of_a_finding_are_shown_around_it(tmp_path: Pa
         (tmp_path / "workers" / name).write_text("".join(stamped))
     t = RunTables(tmp_path, WALL_MS)
     findings = AnomalyFindings(1, examples=[Example.from_json(example)])
-    (story,), _ = report_stories(t, load(t), [("reprocessed-input", findings)], (), t.protocol)
+    (story,), _ = report_stories(Story(t, ()), [("reprocessed-input", findings)])
     assert [(line.at, line.words) for line in story.log] == [("0.004 s", f"aborts password={REDACTED}")]
     whole_second = f"{logged_at(0.0)[:19]}Z"
     (tmp_path / "workers" / "w.log").write_text(f"{whole_second} aborts\n")
-    (story,), _ = report_stories(t, load(t), [("reprocessed-input", findings)], (), t.protocol)
+    (story,), _ = report_stories(Story(t, ()), [("reprocessed-input", findings)])
     first_s = datetime.fromisoformat(whole_second).timestamp() - WALL_MS / 1000
     assert [(line.at, line.words) for line in story.log] == [
         (f"{first_s:.1f} to {first_s + 1:.1f} s", "aborts")
@@ -942,3 +947,62 @@ def test_an_input_is_not_drawn_to_a_transaction_that_only_went_past_it(tmp_path:
     (story,) = stories_of(tmp_path, history, example, plan=PROGRAM)
     assert messages(story).count("a/0 -> id-1: input @0") == 1
     assert "id-1 -> group g: offset 2 of a/0" in messages(story)
+
+
+def processed_again(**first: Any) -> tuple[History, dict[str, Any]]:
+    """A worker processes an input and does not commit it; then another one does. The finding names only the second."""
+    history = History()
+    history.feed(1)
+    history.transact(0, worker="w", pid=1, transactional_id="id-1", **first)
+    second = history.transact(0, worker="v", pid=2, transactional_id="id-2")
+    example = {
+        "input": {"topic": "a", "partition": 0, "offset": 0},
+        "records": [record(2, f"{second.name}:0")],
+    }
+    return history, example
+
+
+def test_the_transaction_that_was_aborted_before_the_second_read_is_drawn(tmp_path: Path) -> None:
+    (story,) = stories_of(tmp_path, *processed_again(outcome="fail"))
+    drawn = messages(story)
+    assert drawn[:2] == ["a/0 -> w: input @0", "w: begins a transaction w:0"]
+    assert "w -> x/0: record @0" in drawn and "transaction coordinators -> x/0: abort marker @1" in drawn
+    assert drawn.index("a/0 -> v: input @0") > drawn.index("transaction coordinators -> x/0: abort marker @1")
+
+
+def test_a_committed_transaction_at_the_same_input_is_drawn_only_if_the_finding_names_it(
+    tmp_path: Path,
+) -> None:
+    (story,) = stories_of(tmp_path, *processed_again())
+    assert not any("w:0" in message for message in messages(story))
+
+
+def test_without_journals_the_aborted_offsets_say_which_transaction_had_read_the_input(
+    tmp_path: Path,
+) -> None:
+    history, example = processed_again(outcome="fail")
+    history.alter("stages", lambda row: row | {"journaled": False})
+    example["records"][0]["value"] = None
+    (story,) = stories_of(tmp_path, history, example, plan=PROGRAM)
+    drawn = messages(story)
+    assert drawn[0] == "a/0 -> id-1: input @0" and "a/0 -> id-2: input @0" in drawn
+    assert any(message.startswith("transaction coordinators: PrepareAbort of id-1") for message in drawn)
+    inferred = {str(message) for message in story.diagram.messages if message.inferred}
+    assert inferred == {"a/0 -> id-1: input @0", "a/0 -> id-2: input @0"}
+
+
+def test_the_interval_of_a_diagram_has_all_its_messages(tmp_path: Path) -> None:
+    (story,) = stories_of(tmp_path, *processed_again(outcome="fail"))
+    times_ns = [message.at_ns for message in story.diagram.messages if message.at_ns is not None]
+    assert story.diagram.interval_ns == (min(times_ns), max(times_ns))
+    assert Diagram((), ()).interval_ns is None
+
+
+def test_a_record_with_the_time_stamp_of_an_old_input_says_that_its_time_is_adjusted(tmp_path: Path) -> None:
+    history, example = twice()
+    old = {"max_timestamp_ms": int(WALL_MS) - 5_000}
+    history.alter("batches", lambda row: row | old if row["producer_id"] == 2 and not row["control"] else row)
+    (story,) = stories_of(tmp_path, history, example)
+    (sent,) = [message for message in story.diagram.messages if message.adjusted]
+    begun = next(message for message in story.diagram.messages if message.text == "begins a transaction v:0")
+    assert (str(sent), sent.at_ns) == ("v -> x/0: record @2 (time adjusted)", begun.at_ns)

@@ -18,10 +18,12 @@ from harness.record.timeline.load import load
 from harness.results.example import Example
 from harness.results.run_metadata import ProgramClient, RunMetadata, RunPhase
 from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict
-from reports.export import broker_tracks, client_tracks, record_paths, tracks
-from reports.export.run_trace import TraceSummary, write_trace
-from reports.export.sampling import Intervals, Sampler, sample
-from reports.export.tracks import Slice, Tracks
+from reports.pictures import perfetto, tracks
+from reports.pictures.perfetto import TraceSummary, write_trace
+from reports.pictures.tracks import Slice, Tracks
+from reports.story import progress, samples
+from reports.story.run import Story
+from reports.story.samples import Intervals, Sampler, sample
 from tests.support.changed_requests import write_held_requests
 from tests.support.histories import TRANSACTIONS, WALL_MS, History
 from tests.support.needs import skip_or_fail, trace_processor
@@ -94,7 +96,7 @@ def export(
     folder: Path, verdict: Verdict | None = VERDICT
 ) -> tuple[list[Event], TraceSummary, dict[str, Any]]:
     stream = io.BytesIO()
-    summary = write_trace(stream, RunTables(folder), verdict)
+    summary = write_trace(stream, Story(RunTables(folder), verdict.faults if verdict else None), verdict)
     trace = json.loads(stream.getvalue())
     return trace["traceEvents"], summary, trace["otherData"]
 
@@ -212,8 +214,7 @@ def accept_every_child(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (client_tracks, broker_tracks):
-        monkeypatch.setattr(module, "microseconds", lambda time_ns: max(0, int(time_ns // 1_000_000)))
+    monkeypatch.setattr(perfetto, "microseconds", lambda time_ns: max(0, int(time_ns // 1_000_000)))
 
 
 def bind_behind_the_slice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -442,11 +443,11 @@ def large_run() -> History:
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, most in (
-        (broker_tracks, "MOST_BATCHES", 60),
-        (broker_tracks, "ROWS_AT_ONCE", 100),
-        (client_tracks, "MOST_OPERATIONS", 40),
-        (client_tracks, "MOST_TRANSACTIONS", 20),
-        (record_paths, "MOST_SAMPLED", 10),
+        (samples, "MOST_BATCHES", 60),
+        (progress, "ROWS_AT_ONCE", 100),
+        (perfetto, "MOST_OPERATIONS", 40),
+        (perfetto, "MOST_TRANSACTIONS", 20),
+        (samples, "MOST_SAMPLED", 10),
     ):
         monkeypatch.setattr(module, name, most)
 

@@ -16,12 +16,13 @@ from harness.record.table_reader import RunTables
 from harness.results.example import Example
 from harness.results.verdict import Validity, Verdict
 from reports.html.page import draw
+from reports.pictures.trace_lines import trace_lines
 from reports.reproducer.cleaning import Cleaning
 from reports.reproducer.finding import shown_finding
 from reports.reproducer.folder import require_reproducible, write_reproducer
 from reports.reproducer.log_excerpts import broker_lines
-from reports.trace.by_logs import of_fault, of_record
-from reports.trace.step import step_lines
+from reports.story.by_logs import of_fault, of_record
+from reports.story.run import Story
 from tests.support.histories import WALL_MS
 from tests.support.reproduced_run import (
     CONTENTS,
@@ -102,10 +103,10 @@ def test_no_secret_setting_is_in_the_report_or_in_a_trace(
 ) -> None:
     monkeypatch.setenv("SERVICE_PASSWORD", SECRETS["environment of this machine"])
     tables = RunTables(run.folder, WALL_MS)
-    steps = [*of_record(tables, "x", 0, 0), *of_fault(tables, 1)]
+    steps = [*of_record(Story(tables), "x", 0, 0), *of_fault(Story(tables), 1)]
     secret_fault = structs.replace(run.verdict.faults[0], evidence=f"password={SECRETS['error']}")
     faulty = structs.replace(run.verdict, faults=[secret_fault])
-    output = "\n".join([draw(run.folder, faulty), *step_lines(steps)])
+    output = "\n".join([draw(run.folder, faulty), *trace_lines(steps)])
     assert [place for place, secret in SECRETS.items() if secret in output] == []
     assert CONTENTS["value"] in output
 
@@ -138,7 +139,7 @@ def test_the_readme_has_the_smallest_finding_and_how_to_run_it(run: ReproducedRu
     ):
         assert f"| {row} |\n" in text
     assert "This is the trace of the record a/0@0." in text
-    assert "offset 0 is written by producer 1 epoch 0, and holds #" in text
+    assert "offset 0 is written by producer 1 epoch 0 (" in text and "), and holds #" in text
 
 
 def test_a_program_in_go_is_built_under_the_name_that_its_command_has(run: ReproducedRun) -> None:

@@ -2,8 +2,8 @@
 
 import re
 
-from reports.charts.sequence import legend, sequence
-from reports.counterexample.diagram import EVERYBODY, Diagram, Kind, Message, Participant, Rank
+from reports.pictures.sequence import legend, sequence
+from reports.story.model import EVERYBODY, Diagram, Kind, Message, Participant, Rank
 
 
 def diagram(*messages: Message) -> Diagram:
@@ -57,6 +57,16 @@ def test_the_legend_has_only_the_colours_that_are_drawn() -> None:
     assert legend(diagram(begin, fault)) == "Orange: faults."
     request = Message(3, "w", "coordinator of an id", "EndTxn(commit) 7", Kind.REQUEST, bad=True)
     words = legend(diagram(begin, request))
-    assert words.startswith("Red: ") and "purple" in words and "Orange" not in words
+    assert words.startswith("Red: ") and "Purple" in words and "Orange" not in words
     assert words.endswith("The number of a request is its correlation id.")
     assert legend(diagram(Message(3, "w", "coordinator of an id", "EndTxn(commit)", Kind.COMMIT))) == ""
+
+
+def test_what_is_inferred_is_dashed_and_the_legend_says_so() -> None:
+    observed = Message(1, "w", "w", "begins", Kind.BEGIN)
+    assert "inferred" not in str(sequence("s", 900, diagram(observed)))
+    drawn = diagram(observed, Message(2, "w", "coordinator of an id", "input @1", Kind.INPUT, inferred=True))
+    assert str(sequence("s", 900, drawn)).count('class="arrow input inferred"') == 1
+    assert legend(drawn) == "Dashed: inferred, because no evidence shows it."
+    adjusted = Message(3, "w", "w", "record @1 (time adjusted)", Kind.RECORD, adjusted=True)
+    assert legend(diagram(adjusted)).startswith("A time that is adjusted says so")

@@ -14,7 +14,7 @@ from harness.record.table_reader import RunTables
 from harness.record.timeline import by_logs
 from harness.record.timeline.by_logs import UNNAMED, StageTopics
 from harness.record.timeline.model import BY_LOGS, Ending, Timeline
-from reports.charts.over_time import over_time
+from reports.pictures.static import over_time
 from reports.series import Series, series
 from tests.support.synthetic_store import write_table
 

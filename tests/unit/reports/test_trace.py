@@ -11,10 +11,10 @@ from harness.record.protocol_journal import JOURNAL
 from harness.record.table_reader import RunTables, spans
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import FaultReport
-from reports.trace.by_journals import MARGIN_NS, of_id, of_operation, of_record
-from reports.trace.faults import of_fault
-from reports.trace.protocol import requests_of
-from reports.trace.step import TraceStep
+from reports.story.by_journals import MARGIN_NS, of_fault, of_id, of_operation, of_record
+from reports.story.model import Point
+from reports.story.points import request_points
+from reports.story.run import Story
 from tests.support.changed_requests import at, end_txn, write_held_requests
 from tests.support.histories import WALL_MS, History
 from tests.support.stored_tables import Row, write_store
@@ -25,8 +25,8 @@ def stored(folder: Path, history: History, *, log: bool = True) -> RunTables:
     return RunTables(folder, WALL_MS)
 
 
-def described(steps: list[TraceStep]) -> list[str]:
-    return [f"{step.who}: {step.words}" for step in steps]
+def described(steps: list[Point]) -> list[str]:
+    return [f"{step.actor}: {step.sentence}" for step in steps]
 
 
 def one_transaction() -> History:
@@ -38,8 +38,8 @@ def one_transaction() -> History:
 
 def test_a_trace_of_an_operation_has_steps_from_all_tables_in_order(tmp_path: Path) -> None:
     t = stored(tmp_path, one_transaction())
-    steps = of_operation(t, "w:0")
-    times = [step.time_ns for step in steps if step.time_ns is not None]
+    steps = of_operation(Story(t), "w:0")
+    times = [step.at_ns for step in steps if step.at_ns is not None]
     assert times == sorted(times) and len(times) == len(steps)
     assert sorted(described(steps)) == sorted(
         [
@@ -63,7 +63,7 @@ def test_a_trace_does_not_list_the_offsets_of_a_range_that_is_too_long(tmp_path:
     history.alter("claims", lambda row: row | {"next": 10**15})
     history.alter("batches", lambda row: row | {"last_offset": row["base_offset"] + 10**15})
     t = stored(tmp_path, history)
-    words = described(of_operation(t, "w:0"))
+    words = described(of_operation(Story(t), "w:0"))
     assert any(f"for inputs a/0 @ 0 to {10**15 - 1}" in text for text in words)
     assert "group g: offset 2 of a/0 is stored, in a transaction" in words
 
@@ -73,7 +73,7 @@ def test_a_trace_of_an_input_has_every_operation_that_took_it(tmp_path: Path) ->
     history.feed(2)
     history.transact(0, outcome="info", fate="abort", transactional_id="id-1")
     history.transact(0, 1, worker="v", pid=2, transactional_id="id-2")
-    words = described(of_record(stored(tmp_path, history), "a", 0, 0))
+    words = described(of_record(Story(stored(tmp_path, history)), "a", 0, 0))
     assert "f: f:0 sends with 1 record" in words
     assert "w: w:0 has no end: its process died" in words
     assert any(word.startswith("log of x/0: abort marker at 1") for word in words)
@@ -82,7 +82,7 @@ def test_a_trace_of_an_input_has_every_operation_that_took_it(tmp_path: Path) ->
 
 
 def test_a_trace_of_an_output_has_its_input(tmp_path: Path) -> None:
-    words = described(of_record(stored(tmp_path, one_transaction()), "x", 0, 1))
+    words = described(of_record(Story(stored(tmp_path, one_transaction())), "x", 0, 1))
     assert "f: f:1 succeeds" in words and not any("f:0" in word for word in words)
 
 
@@ -90,7 +90,7 @@ def test_a_record_without_a_marker_is_open(tmp_path: Path) -> None:
     history = History()
     history.feed()
     history.transact(0, outcome="info", fate="open", transactional_id="id-1")
-    words = described(of_operation(stored(tmp_path, history), "w:0"))
+    words = described(of_operation(Story(stored(tmp_path, history)), "w:0"))
     assert "log of x/0: no marker is above offset 0: the transaction is open" in words
 
 
@@ -99,7 +99,7 @@ def test_an_offset_commit_outside_any_transaction_needs_no_marker(tmp_path: Path
     history.feed(1)
     op = history.transact(0, offsets_fate="")
     history.commit_offset(1, op)
-    words = described(of_operation(stored(tmp_path, history), op.name))
+    words = described(of_operation(Story(stored(tmp_path, history)), op.name))
     assert "group g: offset 1 of a/0 is stored, outside any transaction" in words
     assert [step for step in words if "marker" in step] == [
         "log of x/0: commit marker at 1, above offset 0, by coordinator epoch 0"
@@ -107,7 +107,7 @@ def test_an_offset_commit_outside_any_transaction_needs_no_marker(tmp_path: Path
 
 
 def test_without_broker_logs_a_trace_has_the_other_steps(tmp_path: Path) -> None:
-    words = described(of_operation(stored(tmp_path, one_transaction(), log=False), "w:0"))
+    words = described(of_operation(Story(stored(tmp_path, one_transaction(), log=False)), "w:0"))
     assert len(words) == 5 and not any("coordinator" in word for word in words)
 
 
@@ -115,7 +115,7 @@ def test_a_trace_of_an_id_has_all_its_transactions(tmp_path: Path) -> None:
     history = one_transaction()
     history.feed()
     history.transact(2, transactional_id="id-1")
-    words = described(of_id(stored(tmp_path, history), "id-1"))
+    words = described(of_id(Story(stored(tmp_path, history)), "id-1"))
     assert sum(word.startswith("coordinator of id-1: CompleteCommit") for word in words) == 2
 
 
@@ -129,8 +129,8 @@ def test_a_read_has_the_time_at_which_the_reader_first_received_the_record(tmp_p
         for offset in offsets:
             history.poll(op, "x", offset, at[offset], role="observer")
     t = stored(tmp_path, history)
-    steps = [step for step in of_operation(t, "w:0") if step.who == "o"]
-    assert [(step.time_ns, step.what) for step in steps] == [
+    steps = [step for step in of_operation(Story(t), "w:0") if step.actor == "o"]
+    assert [(step.at_ns, step.words) for step in steps] == [
         (times[0], "reads x/0 @ 0 of w:0"),
         (times[1], "reads x/0 @ 1 of w:0"),
     ]
@@ -145,8 +145,12 @@ def test_a_state_has_the_time_of_its_record_and_not_of_its_decision(tmp_path: Pa
         return row | {"update_ms": row["update_ms"] - 5_000}
 
     history.alter("transactions", decided_early)
-    steps = [step for step in of_id(stored(tmp_path, history), "id-1") if step.who == "coordinator of id-1"]
-    ends = [step.time_ns for step in steps if step.what.startswith("CompleteCommit")]
+    steps = [
+        step
+        for step in of_id(Story(stored(tmp_path, history)), "id-1")
+        if step.actor == "coordinator of id-1"
+    ]
+    ends = [step.at_ns for step in steps if step.words.startswith("CompleteCommit")]
     assert ends == [(times[-1] - WALL_MS) * 1_000_000]
 
 
@@ -164,7 +168,7 @@ def test_a_trace_of_a_fault_has_the_operations_of_the_worker_that_it_names(tmp_p
     history.transact(1, worker="v", pid=2, transactional_id="id-2")
     t = stored(tmp_path, history)
     t.metadata = one_fault(history, history.rows["ops"][w.op]["call_ns"] / 1e9, worker="w")
-    words = described(of_fault(t, 1))
+    words = described(of_fault(Story(t), 1))
     assert "fault 1: w was killed (SIGKILL)" in words and "fault 1: kill-worker is over" in words
     assert any("w:0" in word for word in words) and not any("v:0" in word for word in words)
 
@@ -177,7 +181,7 @@ def test_a_trace_of_a_fault_has_operations_that_took_the_same_inputs_later(tmp_p
     history.transact(0, 1, worker="v", pid=2, transactional_id="id-2")
     t = stored(tmp_path, history)
     t.metadata = one_fault(history, history.rows["ops"][w.op]["call_ns"] / 1e9, worker="w")
-    words = described(of_fault(t, 1))
+    words = described(of_fault(Story(t), 1))
     assert "v: v:0 succeeds" in words and not any("u:0" in word for word in words)
 
 
@@ -190,7 +194,7 @@ def test_an_operation_without_a_response_until_the_heal_is_in_the_trace(tmp_path
     delayed["return_ns"] += 2_000_000_000
     t = stored(tmp_path, history)
     t.metadata = one_fault(history, delayed["call_ns"] / 1e9 - 0.001, worker="w")
-    words = described(of_fault(t, 1))
+    words = described(of_fault(Story(t), 1))
     assert "w: w:1 succeeds" in words
 
 
@@ -205,7 +209,7 @@ def test_the_last_operation_before_a_fault_and_the_one_at_its_heal_are_in_the_tr
     second["return_ns"] += 2_000_000_000
     t = stored(tmp_path, history)
     t.metadata = one_fault(history, first["return_ns"] / 1e9 + 0.001, worker="w")  # healed a second later
-    words = described(of_fault(t, 1))
+    words = described(of_fault(Story(t), 1))
     assert "w: w:0 succeeds" in words and "w: w:1 succeeds" in words
 
 
@@ -218,7 +222,7 @@ def test_a_fault_between_operations_is_traced_with_the_first_ones_after_it(
     rows = history.rows["ops"]
     t = stored(tmp_path, history)
     t.metadata = one_fault(history, (rows[ops[1].op]["return_ns"] + 1) / 1e9)
-    words = described(of_fault(t, 1))
+    words = described(of_fault(Story(t), 1))
     assert [f"w: w:{n} succeeds" in words for n in range(6)] == [False, False, True, True, True, False]
     assert "fault 1: w was killed (SIGKILL)" in words and "fault 1: kill-worker is over" in words
 
@@ -226,14 +230,17 @@ def test_a_fault_between_operations_is_traced_with_the_first_ones_after_it(
 def test_a_fault_without_operations_is_traced_alone(tmp_path: Path) -> None:
     t = stored(tmp_path, one_transaction())
     t.metadata = one_fault(History(), 1000.0)
-    assert described(of_fault(t, 1)) == ["fault 1: w was killed (SIGKILL)", "fault 1: kill-worker is over"]
+    assert described(of_fault(Story(t), 1)) == [
+        "fault 1: w was killed (SIGKILL)",
+        "fault 1: kill-worker is over",
+    ]
 
 
 def test_a_fault_with_impossible_times_is_refused(tmp_path: Path) -> None:
     t = stored(tmp_path, one_transaction())
     t.metadata = one_fault(History(), 1e12)
     with pytest.raises(UnreadableInput, match=r"wrong times for fault 1: from 1000000000000.0 to"):
-        of_fault(t, 1)
+        of_fault(Story(t), 1)
 
 
 def test_a_trace_of_a_record_leaves_out_unrelated_transactions_of_an_id(tmp_path: Path) -> None:
@@ -244,10 +251,10 @@ def test_a_trace_of_a_record_leaves_out_unrelated_transactions_of_an_id(tmp_path
     history.clock += 10_000_000  # more than the tolerance for brokers' clocks
     second_attempt = history.transact(0, worker="v", pid=2, transactional_id="id-2")
     begun_ns = history.rows["ops"][second_attempt.op]["call_ns"]
-    steps = of_record(stored(tmp_path, history), "a", 0, 0)
-    states = [step for step in steps if step.who == "coordinator of id-2"]
-    assert [step.what.split()[0] for step in states] == ["Ongoing", "PrepareCommit", "CompleteCommit,"]
-    assert all(step.time_ns is not None and step.time_ns >= begun_ns for step in states)
+    steps = of_record(Story(stored(tmp_path, history)), "a", 0, 0)
+    states = [step for step in steps if step.actor == "coordinator of id-2"]
+    assert [step.words.split()[0] for step in states] == ["Ongoing", "PrepareCommit", "CompleteCommit,"]
+    assert all(step.at_ns is not None and step.at_ns >= begun_ns for step in states)
 
 
 @pytest.mark.parametrize(("successor", "is_shown"), [("w.1", False), ("v.0", True)])
@@ -262,7 +269,7 @@ def test_an_operation_that_never_ended_is_under_way_until_the_next_call_of_its_w
     during_fault = history.transact(2, worker="u.0", pid=3, transactional_id="id-3")
     t = stored(tmp_path, history)
     t.metadata = one_fault(history, history.rows["ops"][during_fault.op]["call_ns"] / 1e9)
-    words = described(of_fault(t, 1))
+    words = described(of_fault(Story(t), 1))
     assert "u.0: u.0:0 succeeds" in words and any("w.0:0" in word for word in words) is is_shown
 
 
@@ -273,18 +280,18 @@ def test_a_worker_between_two_operations_is_traced_with_its_last_one(tmp_path: P
     history.transact(1, worker="v", pid=2, transactional_id="id-2")
     t = stored(tmp_path, history)
     t.metadata = one_fault(history, history.rows["ops"][w.op]["return_ns"] / 1e9 + 0.001, worker="w")
-    words = described(of_fault(t, 1))
+    words = described(of_fault(Story(t), 1))
     assert "w: w:0 succeeds" in words and not any("v:0" in word for word in words)
 
 
 @pytest.mark.parametrize(
     ("trace", "words"),
     [
-        (lambda t: of_operation(t, "w:9"), "the run has no operation w:9"),
-        (lambda t: of_record(t, "x", 0, 99), "the run has no record at x/0@99"),
-        (lambda t: of_record(t, "nowhere", 0, 0), "the run has no record at nowhere/0@0"),
-        (lambda t: of_id(t, "id-9"), "the run has no transactional id id-9"),
-        (lambda t: of_fault(t, 1), "the run has no fault 1: it has 0 faults"),
+        (lambda t: of_operation(Story(t), "w:9"), "the run has no operation w:9"),
+        (lambda t: of_record(Story(t), "x", 0, 99), "the run has no record at x/0@99"),
+        (lambda t: of_record(Story(t), "nowhere", 0, 0), "the run has no record at nowhere/0@0"),
+        (lambda t: of_id(Story(t), "id-9"), "the run has no transactional id id-9"),
+        (lambda t: of_fault(Story(t), 1), "the run has no fault 1: it has 0 faults"),
     ],
 )
 def test_a_subject_that_the_run_does_not_have_is_refused(trace: object, words: str, tmp_path: Path) -> None:
@@ -308,9 +315,9 @@ def test_a_held_request_has_its_times_among_the_steps_of_its_transactional_id(tm
         ),
         (4_420_000_000, "EndTxn(abort) 41 of id-1: answered NONE, which its client did not get"),
     ]
-    steps = of_id(t, "id-1")
-    assert [(step.time_ns, step.what) for step in steps if step.who == "protocol proxy"] == held
-    times = [step.time_ns for step in steps if step.time_ns is not None]
+    steps = of_id(Story(t), "id-1")
+    assert [(step.at_ns, step.words) for step in steps if step.actor == "protocol proxy"] == held
+    times = [step.at_ns for step in steps if step.at_ns is not None]
     assert times == sorted(times)
 
 
@@ -333,15 +340,15 @@ def test_requests_that_no_rule_changed_are_steps_of_their_id_and_a_retry_is_said
         journal.write_request(request)
     journal.flush()
     shown = {
-        step.what: step.time_ns
-        for step in of_id(t, "id-1")
-        if step.who == "protocol proxy" and " 41 of" not in step.what
+        step.words: step.at_ns
+        for step in of_id(Story(t), "id-1")
+        if step.actor == "protocol proxy" and " 41 of" not in step.words
     }
     words = "EndTxn(abort) 42 of id-1: the client's retry of EndTxn(abort) 41 on another connection; "
     assert shown == {f"{words}delivered to broker 2, answered NONE at 3.300 s": 3_284_000_000}
-    later = [step.what for step in requests_of(t, ["id-1"], 4_000_000_000, 5_000_000_000)]
+    later = [step.words for step in request_points(Story(t), ["id-1"], 4_000_000_000, 5_000_000_000)]
     assert sum(step.startswith(words) for step in later) == 1  # with the request that it repeats
-    assert list(requests_of(t, ["id-1"], 5_000_000_000)) == []
+    assert list(request_points(Story(t), ["id-1"], 5_000_000_000)) == []
 
 
 @pytest.mark.parametrize(
@@ -355,7 +362,7 @@ def test_a_transaction_that_failed_for_its_client_is_not_said_to_be_without_effe
     history.feed(1)
     op = history.transact(0, transactional_id="id-1", outcome="fail", fate="abort")
     history.rows["ops"][op.op] |= {"asked": asked, "error": None}
-    assert f"w: {words}" in described(of_operation(stored(tmp_path, history), "w:0"))
+    assert f"w: {words}" in described(of_operation(Story(stored(tmp_path, history)), "w:0"))
 
 
 def test_a_trace_of_an_operation_has_the_changed_requests_of_its_time_only(tmp_path: Path) -> None:
@@ -364,7 +371,9 @@ def test_a_trace_of_an_operation_has_the_changed_requests_of_its_time_only(tmp_p
     near_s = row["call_ns"] / 1e9
     write_held_requests(tmp_path, "id-1", "id-2", sent_s=near_s)
     write_held_requests(tmp_path, "id-1", sent_s=near_s + MARGIN_NS / 1e9 + 1.0, first=3)
-    shown = {step.what.split(":")[0] for step in of_operation(t, "w:0") if step.who == "protocol proxy"}
+    shown = {
+        step.words.split(":")[0] for step in of_operation(Story(t), "w:0") if step.actor == "protocol proxy"
+    }
     assert shown == {"EndTxn(abort) 41 of id-1"}
 
 
@@ -376,11 +385,11 @@ def test_a_trace_of_a_rule_has_the_requests_that_it_changed(tmp_path: Path) -> N
         for name in ("late-end-txn", "kill-broker")
     ]
     RunMetadata(faults=faults).save(tmp_path / "metadata.json")
-    by_rule = [step.what for step in of_fault(t, 1) if step.who == "protocol proxy"]
+    by_rule = [step.words for step in of_fault(Story(t), 1) if step.actor == "protocol proxy"]
     assert (
         len(by_rule) == 3 * 50 + 1 and "10 more requests that a rule changed: see protocol.jsonl" in by_rule
     )
-    assert not any("id-7" in step.what for step in of_fault(t, 2))
+    assert not any("id-7" in step.words for step in of_fault(Story(t), 2))
 
 
 def test_a_journal_whose_times_cannot_be_converted_is_refused(tmp_path: Path) -> None:
@@ -388,7 +397,7 @@ def test_a_journal_whose_times_cannot_be_converted_is_refused(tmp_path: Path) ->
     write_held_requests(tmp_path, "id-1")
     (tmp_path / "run.toml").write_text("[run]\n")
     with pytest.raises(UnreadableInput, match=r"protocol.jsonl is not shown: run.toml does not say when"):
-        of_id(t, "id-1")
+        of_id(Story(t), "id-1")
 
 
 def test_a_request_that_was_kept_behind_another_one_has_the_time_of_its_delivery(tmp_path: Path) -> None:
@@ -400,11 +409,13 @@ def test_a_request_that_was_kept_behind_another_one_has_the_time_of_its_delivery
     journal = ProxyJournal(tmp_path / JOURNAL)
     journal.write_request(kept)
     journal.flush()
-    (step,) = requests_of(t, ["id-1"])
-    assert step.what == "EndTxn(abort) 42 of id-1: delivered to broker 2 at 3.400 s, answered NONE at 3.500 s"
+    (step,) = request_points(Story(t), ["id-1"])
+    assert (
+        step.words == "EndTxn(abort) 42 of id-1: delivered to broker 2 at 3.400 s, answered NONE at 3.500 s"
+    )
 
 
 def test_a_trace_says_that_the_journal_of_the_protocol_proxy_is_missing(tmp_path: Path) -> None:
     RunMetadata(protocol_crc=7).save(tmp_path / "metadata.json")
-    (step,) = requests_of(RunTables(tmp_path), ["id-1"])
-    assert step.what == "protocol.jsonl is missing, so its requests are not known"
+    (step,) = request_points(Story(RunTables(tmp_path)), ["id-1"])
+    assert step.words == "protocol.jsonl is missing, so its requests are not known"

@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.cli import run_command_line
 from harness.results.example import Example
-from reports.trace.commands import trace_commands
+from reports.story.scopes import trace_commands
 from tests.support.histories import History
 from tests.support.stored_tables import write_store
 
