@@ -56,11 +56,13 @@ from reports.pictures.axis import Line, Pane, embed, time_axis
 from reports.series import Series, into_buckets
 from reports.settings import flatten, setting_text
 from reports.story.points import changed_request_spans
+from reports.story.roles import ProducerUse, producers
 from reports.story.run import Story
 from reports.story.scopes import folder_argument
 from reports.story.subjects import Interval, ShownFinding, spans
 from reports.summary import causes_first, describe_invalid
 
+MOST_PRODUCERS = 40
 MOST_EARLIER = 20
 """With so many other runs of its name, at most, a run is compared."""
 MORE_LOGS = "run it on a local cluster, where all logs can be read"
@@ -132,7 +134,7 @@ def draw(
     met_by_fault, trouble = _describe_met(tables, faults) if not run_story.timeline.missing else ([], [])
     axis = time_axis(run_story, examples=shown, findings=list(_shown_findings(anomalies)))
     axis = replace(axis, panes=[*axis.panes, *densities(verdict)])
-    facts, unobserved = _read_observed(tables)
+    (facts, uses), unobserved = _read_observed(run_story)
     notes = (trouble, unread_stories, unread, unplaced, unobserved)
     command = _command(verdict, contents)
     styles = [(_HERE / name).read_text(encoding="utf-8") for name in STYLES]
@@ -190,6 +192,8 @@ def draw(
         for_others=for_others(verdict),
         not_decided=[(describe_not_decided(rows), rows) for rows in verdict.not_decided],
         observed=facts,
+        producers=uses[:MOST_PRODUCERS],
+        more_producers=max(0, len(uses) - MOST_PRODUCERS),
         earlier=earlier_runs(folder_path, verdict),
         program_logs=list(program_logs(folder_path, contents.table("options"))),
         enclosed=folder.files_to_enclose(folder_path, len(verdict.line().encode()) + 1),
@@ -269,12 +273,12 @@ def _read_spans(story: Story, shown: Sequence[Example]) -> tuple[list[Interval |
         return [None] * len(shown), [note]
 
 
-def _read_observed(tables: RunTables) -> tuple[list[ObservedFact], list[str]]:
-    """Return what the logs show of the programs, and notes about errors."""
+def _read_observed(story: Story) -> tuple[tuple[list[ObservedFact], list[ProducerUse]], list[str]]:
+    """Return what the logs show of the programs and of their producers, and notes about errors."""
     try:
-        return observed(tables), []
+        return (observed(story.tables), producers(story)), []
     except (UnreadableInput, pa.ArrowException) as error:
-        return [], [words.printable(f"what was under test cannot be read: {error}", 300)]
+        return ([], []), [words.printable(f"what was under test cannot be read: {error}", 300)]
 
 
 def _shown_findings(anomalies: Sequence[ReportAnomaly]) -> Iterator[ShownFinding]:

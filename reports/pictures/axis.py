@@ -228,7 +228,9 @@ def panes(series: Series, going_on: RunFlow) -> list[Pane]:
         ]
         middle_s = [bucket_s + width / 2 for bucket_s in at_s]
         found.append(Pane("Commit latency", "ms", middle_s, quantiles, log_scale=True, steps=False))
-    if going_on.lags:
+    if len(going_on.lags) > 1 or (
+        going_on.lags and going_on.backlog is None
+    ):  # of one group, it is the backlog
         worst_first = sorted(going_on.lags, key=lambda group: -int(going_on.lags[group].max()))[:MOST_GROUPS]
         found.append(
             over("Lag of each group", "records", {group: going_on.lags[group] for group in worst_first})
@@ -236,7 +238,7 @@ def panes(series: Series, going_on: RunFlow) -> list[Pane]:
     if going_on.unstable is not None:
         name = "Last stable offset behind the end, worst partition"
         found.append(over(name, "offsets", {"worst partition": going_on.unstable}, ("info",)))
-    return found
+    return [pane for pane in found if any(value for line in pane.lines for value in line.values)]
 
 
 def _closed(values: Sequence[float]) -> list[float | None]:

@@ -67,16 +67,33 @@ def partition_panes(folder: Path) -> list[Pane]:
 
 
 def test_lag_and_last_stable_offset_are_the_greatest_of_each_second(folder: Path) -> None:
-    _, _, lag, behind = partition_panes(folder)
-    assert lag.at_s == behind.at_s == [0, 1, 2, 3, 4, 5, 6]
-    assert [(line.name, line.values) for line in lag.lines] == [("shop", [0, 1, 2, 2, 2, 0, 0])]
+    _, _, behind = partition_panes(folder)
+    assert behind.at_s == [0, 1, 2, 3, 4, 5, 6]
     assert [line.values for line in behind.lines] == [[0, 1, 2, 2, 2, 0, 0]]
+    lags = progress(Story(RunTables(folder), ()), AT_S, 6.0).lags
+    assert {group: values.tolist() for group, values in lags.items()} == {"shop": [0, 1, 2, 2, 2, 0]}
+
+
+def test_the_lag_is_drawn_if_several_groups_read(folder: Path) -> None:
+    stages = [{"stage": name, "group": name, "in_topic": "purchases"} for name in ("shop", "audit")]
+    write_table(folder, "stages", stages)
+    (lag,) = (pane for pane in partition_panes(folder) if pane.name == "Lag of each group")
+    assert {line.name for line in lag.lines} == {"shop", "audit"}
+
+
+def test_a_pane_of_zeros_is_not_drawn(folder: Path) -> None:
+    write_log(
+        folder, "batches", [batch(0, 0, 1.0, transactional=False), batch(1, 0, 1.5, transactional=False)]
+    )
+    assert "Last stable offset behind the end, worst partition" not in [
+        pane.name for pane in partition_panes(folder)
+    ]
 
 
 def test_inputs_are_drawn_beside_outputs_and_the_backlog_grows_until_the_group_passes_them(
     folder: Path,
 ) -> None:
-    rates, backlog, _, _ = partition_panes(folder)
+    rates, backlog, _ = partition_panes(folder)
     assert rates.name == "Inputs and outputs per second"
     assert [(line.name, line.values) for line in rates.lines] == [
         ("inputs", [0, 1, 1, 0, 0, 0, 0]),
