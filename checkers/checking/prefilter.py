@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from checkers.checker import Checker
-from checkers.checking.facts import FACT_TABLES, facts_query
+from checkers.gaps.facts import FACT_TABLES, facts_query
 from checkers.spark.errors import SPARK_ERRORS, has_ended
 from checkers.stored.tables import Tables
 from checkers.stored.tally import TableQuery, Tally, tally

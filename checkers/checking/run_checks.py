@@ -19,12 +19,12 @@ from pyspark.sql import functions as F
 
 from checkers.checker import Checker
 from checkers.checking.explain import explain
-from checkers.checking.facts import gather_facts
 from checkers.checking.prefilter import Selection, count_and_select
-from checkers.checking.run_facts import Fact
 from checkers.external.tables import ExternalTables
 from checkers.findings.form import FINDING, Findings
 from checkers.findings.rules import Rule, apply_rules
+from checkers.gaps.facts import gather_facts
+from checkers.gaps.rule import Fact
 from checkers.spark.checkpoint import checkpoint
 from checkers.spark.driver import last_cause
 from checkers.spark.errors import SPARK_ERRORS, has_ended

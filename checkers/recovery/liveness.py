@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from harness.model.pipeline import PipelineSpec
+from harness.model.promises import TRANSACTIONS_TOPIC
 from harness.model.vocabulary import WARM_UP, OffsetTracking
 from harness.record.table_reader import RunTables
 from harness.record.timeline.load import load
@@ -35,7 +36,6 @@ from harness.results.liveness import LEAST_BEFORE_S, Liveness
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
 
-TRANSACTIONS_TOPIC = "__transaction_state"
 LOAD = "faults"
 """The phase of a run in which inputs arrive."""
 BEFORE_S = 10

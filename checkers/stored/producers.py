@@ -6,9 +6,9 @@ from pyspark.sql import functions as F
 from checkers.spark.joins import broadcast
 from checkers.spark.settings_by_rows import coalesce_if_single
 from checkers.stored.sources import Sources
+from harness.model.promises import TRANSACTIONS_TOPIC
 from harness.model.vocabulary import Fate
 
-TRANSACTIONS_TOPIC = "__transaction_state"
 LATE_MS = 30_000
 """How long after its own time-out a transaction may still be listed as ongoing, in ms.
 

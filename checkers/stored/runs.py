@@ -6,10 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from checkers.stored.inputs import OFFSETS_TOPIC
-from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import PASSED_OVER
 from checkers.stored.tally import Row, Tally
+from harness.model.promises import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 _i64, _bool = pa.int64(), pa.bool_()
 RUNS = pa.schema(
