@@ -14,6 +14,7 @@ class ReasonDocument(TypedDict):
     text: str
     subject: NotRequired[str]
     remedy: NotRequired[str]
+    because: NotRequired[str]
 
 
 class ContrastDocument(TypedDict):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.record.history_form import KNOWN
+from harness.results.reasons import by_cause
 from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict, checks_without_evidence
 from harness.results.wording import join_words, plural, printable
 from reports.conclusions import conclusion, describe_not_decided
@@ -35,7 +36,7 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
             lines.append(f"    first: {first_example_sentence(anomaly, findings)}")
     if trace := _first_trace(verdict, folder):
         lines.append(f"  step by step: {trace}")
-    lines += [f"  unknown: {printable(reason.text, 300)}" for reason in verdict.unknown_because]
+    lines += [f"  {line}" for line in _unknown(verdict)]
     lines += [f"  {line}" for line in _not_decided(verdict)]
     lines += [f"  {line}" for line in _left(verdict)]
     lines += [f"  more: {line}" for line in _explained(verdict)]
@@ -123,8 +124,8 @@ def name_and_count(anomaly: str, findings: AnomalyFindings) -> str:
 
 
 def allowed_and_unknown(verdict: Verdict) -> Iterator[str]:
-    """Yield a line about findings that do not decide the verdict. If the verdict is unknown for several reasons, yield
-    a line for each.
+    """Yield a line about findings that do not decide the verdict, and a line for each of several reasons why it is, or
+    would be, unknown. The summary of an unknown verdict names the only first cause.
     """
     allowed = [
         f"{printable(name, 60)} ({findings.count}, {printable(findings.allowed_by or 'a warning', 60)})"
@@ -133,8 +134,10 @@ def allowed_and_unknown(verdict: Verdict) -> Iterator[str]:
     ]
     if allowed:
         yield f"allowed: {', '.join(allowed)}"
-    if len(verdict.unknown_because) > 1:
-        yield from (f"unknown: {printable(reason.text, 300)}" for reason in verdict.unknown_because)
+    reasons = verdict.unknown_because
+    in_summary = verdict.validity is Validity.UNKNOWN and len(by_cause(reasons)) == 1
+    if len(reasons) > 1 and not in_summary:
+        yield from _unknown(verdict)
     yield from _not_decided(verdict)
     yield from _left(verdict)
     yield from (f"more: {line}" for line in _explained(verdict))
@@ -144,6 +147,13 @@ def _not_decided(verdict: Verdict) -> Iterator[str]:
     """Yield what the checks could not decide, and why."""
     for rows in verdict.not_decided:
         yield f"not decided: {describe_not_decided(rows)}, because {printable(rows.why, 400)}"
+
+
+def _unknown(verdict: Verdict) -> Iterator[str]:
+    """Yield a line for each first cause of why the verdict is unknown. `verdict.json` lists the consequences too."""
+    for cause, consequences in by_cause(verdict.unknown_because):
+        more = f" (and {plural(len(consequences), 'consequence')} of it)" if consequences else ""
+        yield f"unknown: {printable(cause.text, 300)}{more}"
 
 
 def _left(verdict: Verdict) -> Iterator[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from harness.model.vocabulary import Guarantee
 from harness.results.conclusions import OriginKind
-from harness.results.reasons import Reason
+from harness.results.reasons import Reason, by_cause
 from harness.results.verdict import (
     CALLER,
     STAGE,
@@ -40,11 +40,7 @@ def summary(
     if valid is Validity.INVALID:
         return _describe_invalid(anomalies, faults)
     if valid is Validity.UNKNOWN:
-        reasons = [printable(reason.text, 300).rstrip(".") for reason in unknown_because]
-        if not reasons:
-            return "there is not enough evidence to say"
-        more = f" (and {plural(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else ""
-        return reasons[0] + more
+        return _describe_unknown(unknown_because)
     if guarantee.permits is not None and not checks_without_evidence(not_checked or {}):
         return _weaker(guarantee, anomalies, faults, coverage or {})
     complete = not checks_without_evidence(not_checked or {}) and all(
@@ -53,6 +49,20 @@ def summary(
     permitted = [name for name, findings in anomalies.items() if findings.allowed_by_caller]
     sentence = _describe_valid(faults, coverage or {}, complete, permitted, committed)
     return (sentence + _inside_pipeline(anomalies) if complete else sentence) + _warned(anomalies)
+
+
+def _describe_unknown(unknown_because: Sequence[Reason]) -> str:
+    """Name the first reason, and count those that follow from it and the other first causes."""
+    causes = by_cause(unknown_because)
+    if not causes:
+        return "there is not enough evidence to say"
+    first, consequences = causes[0]
+    more = [
+        f"and {plural(len(consequences), 'consequence')} of it" if consequences else "",
+        f"and {plural(len(causes) - 1, 'more reason')}" if len(causes) > 1 else "",
+    ]
+    notes = ", ".join(filter(None, more))
+    return printable(first.text, 300).rstrip(".") + (f" ({notes})" if notes else "")
 
 
 def causes_first(anomalies: Mapping[str, AnomalyFindings]) -> list[tuple[str, AnomalyFindings]]:

@@ -21,8 +21,8 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from checkers.checking.run_facts import Fact
 from checkers.findings import Findings, lookup
+from checkers.gaps.rule import Fact
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
 from harness.results.example import Input, Operation, Part, PassingCommit, Record

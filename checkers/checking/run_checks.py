@@ -25,11 +25,11 @@ from pyspark.sql import functions as F
 
 from checkers.checker import Checker
 from checkers.checking.explain import explain
-from checkers.checking.facts import FACT_TABLES, facts_query, gather_facts
-from checkers.checking.run_facts import Fact
 from checkers.contrasts.subjects import RunSubjects, select_subjects
 from checkers.external_tables import ExternalTables
 from checkers.findings import FINDING, Findings, Rule, apply_rules
+from checkers.gaps.facts import FACT_TABLES, facts_query, gather_facts
+from checkers.gaps.rule import Fact
 from checkers.spark.driver import last_cause
 from checkers.spark.errors import SPARK_ERRORS, has_ended
 from checkers.spark.frames import checkpoint

@@ -9,17 +9,16 @@ from msgspec import structs
 from pyspark.sql import SparkSession
 
 from checkers.checker import EXTERNAL_HISTORIES, PREMISES, Checker
-from checkers.checking.completeness import find_missing_evidence, missing_needs
-from checkers.checking.custom_pipelines import parts_not_checked
-from checkers.checking.facts import ENDS
-from checkers.checking.observers import check_observers
 from checkers.checking.run_checks import CheckOutput, Phase, no_progress, run_checkers
-from checkers.checking.run_facts import EvidenceCounts, MissingEvidence
 from checkers.contrasts.conclude import conclude
 from checkers.contrasts.dimensions import RunFacts
 from checkers.contrasts.subjects import RunSubjects
 from checkers.contrasts.undecided import undecided_rows, without_evidence
 from checkers.findings import PERMITTED_SUFFIX, Findings
+from checkers.gaps.facts import ENDS
+from checkers.gaps.registry import MissingEvidence, find_gaps
+from checkers.gaps.rule import EvidenceCounts
+from checkers.needs import missing_needs, parts_not_checked
 from checkers.registry import CHECKERS, INDETERMINATE, STORE_CHECKERS, checker_of
 from checkers.spark.errors import translate_spark_errors
 from checkers.spark.frames import freeing_checkpoints
@@ -138,10 +137,7 @@ def _check_result(run: StoredRun, output: CheckOutput, examples: int) -> CheckRe
         free_stages=run.promises.free_stages if run.promises else (),
         refused_logs=run.refused_logs,
     )
-    missing = find_missing_evidence(facts, run)
-    check_observers(facts, run, missing)
-    if run.incomplete:
-        missing.add("run", "; ".join(run.incomplete))
+    missing = find_gaps(facts, run)
     not_checked = {
         name: EXTERNAL_ONLY
         for checker in CHECKERS

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.model.pipeline import PipelineSpec
+from harness.model.promises import TRANSACTIONS_TOPIC
 from harness.model.vocabulary import WARM_UP, OffsetTracking
 from harness.record.table_reader import RunTables
 from harness.record.timeline.load import load
@@ -37,7 +38,6 @@ from harness.results.liveness import LEAST_BEFORE_S, Liveness
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
 
-TRANSACTIONS_TOPIC = "__transaction_state"
 LOAD = "faults"
 """The phase of a run in which inputs arrive."""
 BEFORE_S = 10

@@ -8,7 +8,6 @@ from pyspark.sql import functions as F
 from checkers.spark.frames import broadcast, group
 from checkers.stored.sources import Sources, any_without_journals
 
-OFFSETS_TOPIC = "__consumer_offsets"
 BY_GROUP = "partition by run, group, tp"
 
 _SAME = "{0}.output_name = e.output_name and {0}.topic = e.topic"

@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.spark.frames import broadcast
-from checkers.stored.broker_log import COMPLETE, PREPARED, TRANSACTIONS_TOPIC
+from checkers.stored.broker_log import COMPLETE, PREPARED
 from checkers.stored.sources import Sources, any_without_journals
+from harness.model.promises import TRANSACTIONS_TOPIC
 
 TRANSACTION_KEY = ("run", "log_tp", "log_offset")
 """A transaction is identified by the position at which the transaction log says that it is complete."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from checkers.stored.broker_log import TRANSACTIONS_TOPIC
 from checkers.stored.tally import EMPTY, OutputDue, Row, Tally
+from harness.model.promises import TRANSACTIONS_TOPIC
 from harness.model.vocabulary import Fate, Guarantee, Isolation, OffsetTracking, Role
 
 RunPartition = tuple[int, int]

@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from checkers.spark.frames import local_rows, local_table
 from checkers.stored.broker_log import TRANSACTIONS_TOPIC
-from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.partition_tables import (
     ORDERS,
     TOPICS,
@@ -34,6 +33,7 @@ from checkers.stored.tally import (
     read_outputs_due,
     read_replica_offsets,
 )
+from harness.model.promises import OFFSETS_TOPIC
 from harness.record.schema import LOG
 
 _i64, _bool = pa.int64(), pa.bool_()

@@ -23,6 +23,7 @@ from harness.model.promises import Promises
 from harness.model.vocabulary import Premise
 from harness.record.parquet_reader import iterate_parquet, read_parquet
 from harness.record.schema import HISTORY, LOG, find_mismatch
+from harness.results.reasons import Reason
 from harness.results.verdict import FaultReport
 
 READ_TOGETHER = 2
@@ -58,6 +59,9 @@ class StoredRun:
     wall_ms_at_zero: float | None = None  # the wall clock at run time 0; None: clocks are not compared
     allowed: Mapping[str, str] = field(default_factory=dict)  # anomalies that are permitted, and by whom
     incomplete: tuple[str, ...] = ()  # why the evidence was cut short: an absence proves nothing then
+    problems: tuple[
+        Reason, ...
+    ] = ()  # what the run itself says that its evidence lacks; gaps may follow from it
     had_log: bool = False  # the run stored the broker log, so it must exist
     promises: Promises | None = None  # None: the run's promises are not known
     healed: bool = False  # it is known when each fault was healed

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fencepost.checks.bounds import require_bounded_ranges
-from fencepost.checks.evidence import KILLED, Evidence, find_differences, require_evidence, require_table
-from fencepost.checks.implausible import find_implausible
+from fencepost.checks.evidence import Evidence, require_bounded_ranges, require_evidence, require_table
+from fencepost.checks.run_files import RULES, StoredFiles, describe_gaps
 from fencepost.checks.verdict_rules import decide, heals_known
 from harness.common.errors import AnalysisFailed, FencepostError, UnreadableInput, value_or_error
 from harness.model.pipeline import JOINED
@@ -22,7 +21,7 @@ from harness.record.schema import HISTORY, LOG
 from harness.record.table_reader import RunTables
 from harness.record.timeline.markers import batches_of
 from harness.results.example import Record
-from harness.results.reasons import Reason, ReasonCode
+from harness.results.reasons import KILLED, Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import CALLER, EXAMPLES, AnomalyFindings, CheckResult, Verdict
 from harness.settings.run_file import StoredPlan
@@ -79,7 +78,7 @@ def open_evidence(history: str, folder: Path) -> Evidence:
         require_bounded_ranges(folder)
         differences: tuple[str, ...] = (KILLED.text,)
         if run_metadata:
-            differences = (*find_differences(folder, plan), *find_implausible(folder, plan, run_metadata))
+            differences = tuple(describe_gaps(RULES, StoredFiles(folder, plan, run_metadata)))
         evidence = Evidence(history, folder, plan, run_metadata, differences)
         _validate(evidence)
     except OSError as error:
@@ -279,6 +278,7 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         ),
         goals=tuple(goal.counted for goal in evidence.plan.pipeline.goals),
         incomplete=(*evidence.differences, *_unknown_partitions(evidence)),
+        problems=tuple(evidence.run_metadata.evidence_problems) if evidence.run_metadata else (KILLED,),
         had_log=evidence.had_log,
         promises=evidence.plan.promises,
         healed=evidence.run_metadata is not None and heals_known(evidence.run_metadata),

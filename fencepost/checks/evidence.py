@@ -1,17 +1,21 @@
-"""The evidence of a stored run, and checks that its tables are those that the run wrote."""
+"""The evidence of a stored run, and the errors of evidence that cannot be read at all.
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+A file of a few kilobytes can claim 100 million rows, partitions or offsets. Each bound is far above what a run can
+write. A run that exceeds one is refused as unreadable, before it fills the memory, and the other histories of the call
+are still checked.
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.recovery.lag import measure_lag
 from checkers.recovery.measure import Recovery, measure_recovery
-from fencepost.checks.bounds import require_bounded_table
 from harness.clients.requests_sent import APIS
 from harness.common.errors import UnreadableInput
 from harness.model.error_codes import error_codes
@@ -19,15 +23,13 @@ from harness.model.promises import NO_WITNESS
 from harness.model.vocabulary import Premise
 from harness.record.client_history import file_crc
 from harness.record.columns import null
-from harness.record.parquet_reader import iterate_parquet, read_parquet
-from harness.record.partition_numbers import PartitionIds
+from harness.record.parquet_reader import iterate_parquet
 from harness.record.protocol_journal import JOURNAL, read_journal
 from harness.record.run_tables import PLAN, require_ended
 from harness.record.schema import HISTORY, LOG, find_mismatch
 from harness.record.table_reader import RunTables
 from harness.results.conclusions import ControlRun
 from harness.results.lag import Lag
-from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import Verdict
 from harness.settings.run_file import StoredPlan
@@ -39,12 +41,30 @@ KEYS = frozenset(
 LARGE_BYTES = 10 * 1024 * 1024
 """Parquet size, about a million rows, above which Spark starts with its settings for a large history."""
 
-
-KILLED = Reason(
-    ReasonCode.RUN_KILLED,
-    "there is no metadata.json: the run was killed before its end, or the file was removed; the run is checked "
-    "without it",
-)
+MOST_ROWS = 500_000_000
+"""Rows of a table. A run of a day at 5,000 inputs a second writes fewer."""
+ROWS_PER_BYTE = 64
+"""Rows of a table for each byte of its file. Each row has a number that the row before does not have."""
+FREE_ROWS = 1_000_000
+"""A table with fewer rows than this may have any size."""
+MOST_ROWS_HELD = 1_500_000
+"""Rows of a table that is held in memory as a whole: a row for each partition and each of seven brokers or readers."""
+HELD = frozenset({"partitions", "stages", "journals", "ends", "replicas"})
+MOST_GROUP_BYTES = 1 << 30
+"""Uncompressed bytes of a row group. A run writes groups of 65,536 rows."""
+VALUES_PER_ROW = 10_000
+"""Values of a list in a row group, for each of its rows. The longest list has the inputs of an output: `txn-size`."""
+MOST_SPAN = 1 << 22
+"""Offsets of a batch or a claim. A record has seven bytes or more, so a batch of Kafka's default size, 1 MiB, has at
+most 150,000 records; a claim has the inputs of one operation, `txn-size`."""
+SPANS_PER_ROW = 1000
+FREE_SPANS = 10_000_000
+"""All batches together may have this many offsets, and `SPANS_PER_ROW` more for each row of the run's tables."""
+SPANS: Mapping[str, tuple[str, str, str]] = {
+    "history/claims": ("first", "next", "a claim"),
+    "log/batches": ("base_offset", "last_offset", "a batch"),
+}
+"""By table, the two columns that are the ends of a range of offsets, which Spark makes one row each of."""
 
 
 def require_evidence(folder: Path) -> None:
@@ -175,6 +195,57 @@ def size_bytes(folder: Path) -> int:
         return 0
 
 
+def require_bounded_table(path: Path, metadata: pq.FileMetaData) -> None:
+    """Raise `UnreadableInput` if the metadata of a table show that reading it would need too much memory."""
+    rows = metadata.num_rows
+    most = MOST_ROWS_HELD if path.stem in HELD else MOST_ROWS
+    if rows > most or (rows > FREE_ROWS and rows > ROWS_PER_BYTE * path.stat().st_size):
+        raise UnreadableInput(
+            f"{path} cannot be read: it has {rows:,} rows in {path.stat().st_size:,} bytes, which no run writes"
+        )
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        if group.total_byte_size > MOST_GROUP_BYTES:
+            raise UnreadableInput(
+                f"{path} cannot be read: a part of it has {group.total_byte_size:,} bytes without compression, and at "
+                f"most {MOST_GROUP_BYTES:,} are read"
+            )
+        values = max((group.column(at).num_values for at in range(group.num_columns)), default=0)
+        if values > VALUES_PER_ROW * max(group.num_rows, 1):
+            raise UnreadableInput(
+                f"{path} cannot be read: its lists have {values:,} values in {group.num_rows:,} rows, which no "
+                "run writes"
+            )
+
+
+def require_bounded_ranges(folder: Path) -> None:
+    """Raise `UnreadableInput` if a batch or a claim has more offsets than one can have, or all have too many."""
+    rows = sum(pq.read_metadata(path).num_rows for path in folder.glob("*/*.parquet"))
+    most_in_all = FREE_SPANS + SPANS_PER_ROW * rows
+    for table, (first, last, name) in SPANS.items():
+        path, in_all = folder / f"{table}.parquet", 0
+        for part in iterate_parquet(path, [first, last]) if path.is_file() else ():
+            for low, high in _widest(part, first, last):
+                raise UnreadableInput(
+                    f"{path} cannot be read: {name} has the offsets {low:,} to {high:,}, and at most {MOST_SPAN:,} "
+                    "offsets can be in one"
+                )
+            in_all += pc.sum(pc.abs(pc.subtract(part[last], part[first]))).as_py() or 0
+        if in_all > most_in_all:
+            raise UnreadableInput(
+                f"{path} cannot be read: its rows have {in_all:,} offsets, and at most {most_in_all:,} are expected "
+                f"in a run with {rows:,} rows"
+            )
+
+
+def _widest(part: pa.Table, first: str, last: str) -> Iterator[tuple[int, int]]:
+    """Yield the ends of the first range that is too long, if there is one. An end may be any integer of 64 bits."""
+    low, high = (pc.cast(part[column], pa.float64(), safe=False) for column in (first, last))
+    at = pc.index(pc.greater(pc.abs(pc.subtract(high, low)), float(MOST_SPAN)), True).as_py()
+    if at >= 0:
+        yield part[first][at].as_py(), part[last][at].as_py()
+
+
 def require_table(path: Path, run: int, rows: Mapping[str, int]) -> None:
     """Raise `UnreadableInput` unless the table exists, is complete, has its columns, and belongs to this run."""
     table = path.stem
@@ -211,90 +282,3 @@ def _has_nulls(metadata: pq.FileMetaData, name: str) -> bool:
             ):
                 return True
     return False
-
-
-def find_differences(folder: Path, plan: StoredPlan) -> Iterator[str]:
-    """Yield each difference between the tables and the files run.toml and metadata.json."""
-    history = folder / "history"
-    rows = read_parquet(history / "stages.parquet").drop_columns("run").to_pylist()
-    stages = {(row.pop("stage"), row.pop("in_topic")): row for row in rows}
-    planned = {(stage.name, topic): stage for stage in plan.pipeline.stages for topic in stage.reads}
-    if len(rows) != len(stages):
-        yield "the table stages has a stage twice"
-    if stages.keys() != planned.keys():
-        expected, actual = (
-            listed(f"{stage} of {topic}" for stage, topic in names) for names in (planned, stages)
-        )
-        yield f"the table stages has {actual}, and the run had {expected}"
-    for name, topic in sorted(stages.keys() & planned.keys()):
-        for column, value in stages[name, topic].items():
-            if value != (expected_value := getattr(planned[name, topic], column)):
-                yield f"the table stages has {value} as {column} of {name}, and the run had {expected_value}"
-    journals = read_parquet(history / "journals.parquet", ["journal"])["journal"].to_pylist()
-    journal_names = [path.stem for path in (folder / "journals").glob("*.jsonl")]
-    # The journal of the faults is in the same folder, and is no part of the tables.
-    if missing := sorted(set(journal_names) - set(journals) - {"nemesis"}):
-        yield f"the table journals lacks {listed(missing)}"
-    promised = {reader.journal for reader in plan.promises.readers}
-    if missing_readers := sorted(promised - set(journals)):
-        yield f"the run promised readers that left no journal: {listed(missing_readers)}"
-    partitions = read_parquet(history / "partitions.parquet", ["tp", "topic", "partition"]).to_pylist()
-    tps = {(row["topic"], row["partition"]): row["tp"] for row in partitions}
-    numbers = {(topic, number): tp for tp, topic, number in PartitionIds(plan.pipeline.partition_counts)}
-    if moved := sorted(name for name, tp in tps.items() if numbers.get(name, tp) != tp):
-        yield f"the table partitions has other numbers than the run's plan: {listed(f'{t}/{p}' for t, p in moved)}"
-    yield from _implausible(history, plan)
-    expected_partitions = set(plan.pipeline.topic_partitions)
-    if missing_partitions := sorted(expected_partitions - tps.keys()):
-        names_of_partitions = (f"{topic}/{number}" for topic, number in missing_partitions)
-        yield f"the table partitions lacks {listed(names_of_partitions)}"
-    if plan.promises.replicas and (folder / "log").is_dir():
-        logs = Counter(read_parquet(folder / "log" / "replicas.parquet", ["tp"])["tp"].to_pylist())
-        for topic in plan.pipeline.topics:
-            present = {number: tp for (name, number), tp in tps.items() if name == topic.name}
-            partition_ids = {
-                number: tps.get((topic.name, number)) for number in range(topic.partitions)
-            } | present
-            yield from _missing_replicas(topic.name, partition_ids, logs, topic.replication)
-        for name in plan.promises.internal_logs:
-            partition_ids = {number: tp for (topic, number), tp in tps.items() if topic == name}
-            yield from _missing_replicas(
-                name, partition_ids, logs, max((logs[tp] for tp in partition_ids.values()), default=0)
-            )
-
-
-def _implausible(history: Path, plan: StoredPlan) -> Iterator[str]:
-    """Yield each value in the tables that no run can have written."""
-    topics = read_parquet(history / "partitions.parquet", ["topic", "internal"]).to_pylist()
-    pipeline_topics = {topic.name for topic in plan.pipeline.topics}
-    if hidden := sorted({row["topic"] for row in topics if row["internal"]} & pipeline_topics):
-        yield f"the table partitions calls topics of the pipeline internal: {listed(hidden)}"
-    backwards = sum(
-        pc.sum(pc.less(times["return_ns"], times["call_ns"])).as_py() or 0
-        for times in iterate_parquet(history / "ops.parquet", ["call_ns", "return_ns"])
-    )
-    if backwards:
-        yield f"the table ops has {backwards} operations that returned before they were called"
-
-
-def _missing_replicas(
-    topic: str, partition_ids: Mapping[int, int | None], logs: Mapping[int, int], replicas: int
-) -> Iterator[str]:
-    """Yield a message for the first partition with fewer logs than the topic has replicas.
-
-    Args:
-        topic: The topic.
-        partition_ids: By partition number, its id in the tables; None: the table partitions lacks it.
-        logs: By id, the number of stored logs.
-        replicas: The number of replicas of the topic.
-    """
-    for number, tp in sorted(partition_ids.items()):
-        if tp is not None and logs[tp] < replicas:
-            had = f"the run had the logs of {replicas} replicas of {topic}/{number}"
-            yield f"{had}, and the table replicas has {logs[tp]}"
-            return
-
-
-def listed(names: Iterable[str]) -> str:
-    """The first ten names in order, separated by commas; "none" if there are no names."""
-    return ", ".join(sorted(names)[:10]) or "none"

@@ -1,30 +1,32 @@
 """The rules that decide whether a run or an external history is valid, unknown or invalid.
 
 - **invalid**: a check found an anomaly that is not allowed.
-- **unknown**: no such anomaly, and at least one rule gives a reason.
+- **unknown**: no such anomaly, and at least one reason why it cannot be valid.
 - **valid**: neither.
 
-Each rule in `RULES` is one function from a run to reasons. The codes of the reasons are explained in docs/reasons.md.
+A run is unknown for the gaps in its tables (`checkers.gaps.registry`), for a check that crashed, for problems that the
+run itself reports, and for the gaps that `RULES` finds in its plan and its metadata. The codes of the reasons are
+explained in docs/reasons.md.
 An external history has no faults and no goals: it is unknown only if a check crashed, or if nothing was read in it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from checkers.contrasts.origin import with_control
+from checkers.gaps.rule import GapRule, Row, apply_rules, once
 from checkers.histories.files import Url
 from checkers.recovery.measure import Recovery, stalled
-from fencepost.checks.evidence import KILLED, Evidence
+from fencepost.checks.evidence import Evidence
 from harness.model.fault_names import expand_names, has_weights, requested_name
 from harness.model.pipeline import PipelineSpec
 from harness.model.vocabulary import Guarantee
 from harness.record.protocol_journal import JOURNAL
-from harness.results.reasons import Reason, ReasonCode
+from harness.results.reasons import KILLED, Reason, ReasonCode, by_cause
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import CheckResult, FaultReport, Validity, Verdict
-from harness.results.wording import plural
 from harness.settings.run_file import StoredPlan
 
 RULE_REMEDY = (
@@ -72,86 +74,38 @@ class CheckedRun:
         return self.run_metadata.faults if self.run_metadata else ()
 
 
-def was_interrupted(run: CheckedRun) -> Iterator[Reason]:
-    """A run that was interrupted is unknown."""
-    if run.run_metadata is not None and run.run_metadata.interrupted:
-        yield Reason(ReasonCode.INTERRUPTED, "the run was interrupted")
-
-
-def was_killed(run: CheckedRun) -> Iterator[Reason]:
-    """A run without metadata.json is unknown, because it does not say what its faults did."""
-    if run.run_metadata is None:
-        yield KILLED
-
-
-def has_problems(run: CheckedRun) -> Iterator[Reason]:
-    """A run that reports a problem is unknown: a stage did not drain, or a reader did not reach the end."""
-    if run.run_metadata is not None:
-        yield from run.run_metadata.evidence_problems
-
-
-def has_broken_checks(run: CheckedRun) -> Iterator[Reason]:
-    """A run is unknown if a check crashed, or if evidence is missing."""
-    yield from run.result.broken.values()
-
-
-def journal_has_changed(run: CheckedRun) -> Iterator[Reason]:
-    """A run is unknown if the journal of the protocol proxy has changed, because it is the proof of faults."""
-    if run.journal_change:
-        text = f"{run.journal_change}, so it does not prove what the rules did"
-        yield Reason(ReasonCode.INCOMPLETE_EVIDENCE, text, JOURNAL)
-
-
-def fault_did_not_act(run: CheckedRun) -> Iterator[Reason]:
-    """A run is unknown if one of its faults did not act."""
+def _faults(run: CheckedRun) -> Iterator[Row]:
+    """Yield the faults that the run reports, with what the user can do about their evidence."""
     for fault in run.faults:
-        if not fault.acted:
-            text = f"{fault.fault} did not act: {fault.evidence}"
-            remedy = RULE_REMEDY if fault.fault == "rule" else _remedy_for(fault.evidence)
-            yield Reason(ReasonCode.FAULT_DID_NOT_ACT, text, fault.fault, remedy)
+        remedy = RULE_REMEDY if fault.fault == "rule" else _remedy_for(fault.evidence)
+        yield {
+            "fault": fault.fault,
+            "acted": fault.acted,
+            "evidence": fault.evidence,
+            "start_s": fault.start_s,
+            "end_s": fault.end_s,
+            "remedy": remedy,
+        }
 
 
-def fault_has_no_evidence(run: CheckedRun) -> Iterator[Reason]:
-    """A run is unknown if a fault report says that the fault acted, but contains no evidence."""
-    for fault in run.faults:
-        if fault.acted and not fault.evidence:
-            yield Reason(ReasonCode.FAULT_NOT_PROVEN, f"nothing proves that {fault.fault} acted", fault.fault)
-
-
-def fault_ended_before_it_began(run: CheckedRun) -> Iterator[Reason]:
-    """A run is unknown if a fault ended before it began."""
-    for fault in run.faults:
-        if fault.acted and fault.end_s is not None and fault.end_s < fault.start_s:
-            yield Reason(ReasonCode.FAULT_NOT_PROVEN, f"{fault.fault} ended before it began", fault.fault)
-
-
-def fault_was_not_healed(run: CheckedRun) -> Iterator[Reason]:
-    """A run is unknown if a fault has no end."""
-    for fault in run.faults:
-        if fault.acted and fault.end_s is None:
-            yield Reason(ReasonCode.FAULT_NOT_HEALED, f"{fault.fault} was not healed", fault.fault)
-
-
-def fault_was_not_planned(run: CheckedRun) -> Iterator[Reason]:
-    """A run is unknown if a fault that `--nemesis` names is not in its schedule. With weights, one of them must be."""
+def _unplanned_faults(run: CheckedRun) -> Iterator[Row]:
+    """Yield the faults that `--nemesis` names and the schedule lacks. With weights, one of them is enough."""
     names = run.plan.options.nemesis or ()
     if run.run_metadata is None:
         return
     if has_weights(names):
         if not run.plan.schedule:
-            text = f"{', '.join(names)} was requested, and the schedule has no fault"
-            yield Reason(ReasonCode.FAULT_NOT_PLANNED, text, ", ".join(names))
+            yield {"names": ", ".join(names), "lacks": "the schedule has no fault"}
         return
     requested = [part for name in expand_names(names, run.plan.pipeline) for part in name.split("+")]
     planned = {requested_name(planned, requested) for planned in run.plan.schedule}
     for name in requested:
         if name not in planned:
-            text = f"{name} was requested, and the schedule does not have it"
-            yield Reason(ReasonCode.FAULT_NOT_PLANNED, text, name)
+            yield {"names": name, "lacks": "the schedule does not have it"}
 
 
-def faults_did_not_overlap(run: CheckedRun) -> Iterator[Reason]:
-    """A run is unknown if faults that `--nemesis` wants to overlap were never active at the same time."""
+def _faults_apart(run: CheckedRun) -> Iterator[Row]:
+    """Yield the faults that `--nemesis` wants to overlap and that were never active at the same time."""
     if run.run_metadata is None:
         return
     acted = [fault for fault in run.faults if fault.acted and fault.end_s is not None]
@@ -163,33 +117,27 @@ def faults_did_not_overlap(run: CheckedRun) -> Iterator[Reason]:
     for name in run.plan.options.nemesis or ():
         together = Counter(part.partition("@")[0] for part in name.partition("=")[0].split("+"))
         if together.total() > 1 and planned >= set(together) and not any(together <= now for now in active):
-            text = f"{name} was not exercised: its faults were never active at the same time"
-            yield Reason(ReasonCode.GOAL_NOT_MET, text, name)
+            yield {"names": name}
 
 
-def faults_were_not_carried_out(run: CheckedRun) -> Iterator[Reason]:
-    """A run is unknown if it reports fewer faults than were planned."""
+def _faults_without_report(run: CheckedRun) -> int:
+    """Return how many planned faults the run does not report."""
     if run.run_metadata is None:
-        return
+        return 0
     planned = Counter(str(planned.get("fault")) for planned in run.plan.schedule)
-    missing = (planned - Counter(fault.fault for fault in run.faults)).total()
-    if missing > 0:
-        text = f"the run ended before {plural(missing, 'planned fault')} could be carried out"
-        yield Reason(ReasonCode.FAULTS_NOT_CARRIED_OUT, text)
+    return (planned - Counter(fault.fault for fault in run.faults)).total()
 
 
-def goal_was_not_met(run: CheckedRun) -> Iterator[Reason]:
-    """A run is unknown if it did not reach a goal that was not waived.
+def _goals(run: CheckedRun) -> Iterator[Row]:
+    """Yield the goals that the run did not reach and that were not waived.
 
-    A goal is left out if a fault did not act for the same reason: `fault_did_not_act` gives it already.
+    A goal is left out if a fault did not act for the same reason: `fault-did-not-act` gives it already.
     """
     said = {fault.evidence for fault in run.faults if not fault.acted}
     remedies = {goal.name: goal.remedy for goal in run.plan.pipeline.goals}
     for goal, why in unmet_goals(run).items():
-        if why in said:
-            continue
-        remedy = remedies.get(goal) or _remedy_for(why)
-        yield Reason(ReasonCode.GOAL_NOT_MET, f"{goal} was not exercised: {why}", goal, remedy)
+        if why not in said:
+            yield {"goal": goal, "why": why, "remedy": remedies.get(goal) or _remedy_for(why)}
 
 
 def _remedy_for(evidence: str) -> str:
@@ -197,22 +145,102 @@ def _remedy_for(evidence: str) -> str:
     return next((remedy for words, remedy in FAULT_REMEDIES if words in evidence), "")
 
 
-RULES: tuple[Callable[[CheckedRun], Iterator[Reason]], ...] = (
-    was_interrupted,
-    was_killed,
-    has_problems,
-    has_broken_checks,
-    journal_has_changed,
-    fault_did_not_act,
-    fault_has_no_evidence,
-    fault_ended_before_it_began,
-    fault_was_not_healed,
-    fault_was_not_planned,
-    faults_did_not_overlap,
-    faults_were_not_carried_out,
-    goal_was_not_met,
+CUT_SHORT = (
+    *("interrupted", ReasonCode.RUN_KILLED, ReasonCode.RUN_FAILED),
+    *(ReasonCode.NEVER_CAME_UP, ReasonCode.PIPELINE_FAILED),
 )
-"""Each rule yields reasons why a run cannot be valid. The summary names the first reason."""
+"""Rules and problems of a run that did not carry out its plan."""
+COURSE: tuple[GapRule[CheckedRun], ...] = (
+    GapRule(
+        "interrupted",
+        once(lambda run: run.run_metadata is not None and run.run_metadata.interrupted),
+        "the run was interrupted",
+        code=ReasonCode.INTERRUPTED,
+    ),
+    GapRule(
+        "run-killed",
+        once(lambda run: run.run_metadata is None),  # it does not say what its faults did
+        KILLED.text,
+        code=ReasonCode.RUN_KILLED,
+    ),
+)
+"""The run did not come to its end."""
+FAULTS: tuple[GapRule[CheckedRun], ...] = (
+    GapRule(
+        "protocol-journal-changed",
+        lambda run: [{"change": run.journal_change}],
+        "{change}, so it does not prove what the rules did",
+        where=lambda row: row["change"],
+        subject=JOURNAL,
+    ),
+    GapRule(
+        "fault-did-not-act",
+        _faults,
+        "{fault} did not act: {evidence}",
+        where=lambda row: not row["acted"],
+        subject="{fault}",
+        code=ReasonCode.FAULT_DID_NOT_ACT,
+        remedy="{remedy}",
+    ),
+    GapRule(
+        "fault-without-evidence",
+        _faults,
+        "nothing proves that {fault} acted",
+        where=lambda row: row["acted"] and not row["evidence"],
+        subject="{fault}",
+        code=ReasonCode.FAULT_NOT_PROVEN,
+    ),
+    GapRule(
+        "fault-backwards",
+        _faults,
+        "{fault} ended before it began",
+        where=lambda row: row["acted"] and row["end_s"] is not None and row["end_s"] < row["start_s"],
+        subject="{fault}",
+        code=ReasonCode.FAULT_NOT_PROVEN,
+    ),
+    GapRule(
+        "fault-not-healed",
+        _faults,
+        "{fault} was not healed",
+        where=lambda row: row["acted"] and row["end_s"] is None,
+        subject="{fault}",
+        code=ReasonCode.FAULT_NOT_HEALED,
+    ),
+    GapRule(
+        "fault-not-planned",
+        _unplanned_faults,
+        "{names} was requested, and {lacks}",
+        subject="{names}",
+        code=ReasonCode.FAULT_NOT_PLANNED,
+    ),
+    GapRule(
+        "faults-apart",
+        _faults_apart,
+        "{names} was not exercised: its faults were never active at the same time",
+        subject="{names}",
+        code=ReasonCode.GOAL_NOT_MET,
+        follows_from=CUT_SHORT,
+    ),
+    GapRule(
+        "faults-not-carried-out",
+        once(_faults_without_report),
+        "the run ended before {count:planned fault} could be carried out",
+        code=ReasonCode.FAULTS_NOT_CARRIED_OUT,
+        follows_from=(*CUT_SHORT, ReasonCode.FAULTS_LATE),
+    ),
+    GapRule(
+        "goal-not-met",
+        _goals,
+        "{goal} was not exercised: {why}",
+        subject="{goal}",
+        code=ReasonCode.GOAL_NOT_MET,
+        remedy="{remedy}",
+        follows_from=CUT_SHORT,
+    ),
+)
+"""A fault proves nothing, or something was not exercised."""
+RULES = (*COURSE, *FAULTS)
+"""What makes a run unknown because of its plan and its metadata."""
 
 
 def decide(evidence: Evidence, result: CheckResult) -> Verdict:
@@ -322,12 +350,22 @@ def decide_external(path: Path | Url, result: CheckResult) -> Verdict:
 
 
 def reasons_against(run: CheckedRun) -> list[Reason]:
-    """Return the reasons of all rules, in their order, without duplicates."""
+    """Return all reasons why a run cannot be valid, without duplicates. Each comes before those that follow from it.
+
+    The order of first causes: how the run ended, what it says that its evidence lacks, checks that crashed and evidence
+    that is missing, faults, goals.
+    """
+    problems = run.run_metadata.evidence_problems if run.run_metadata else ()
+    gaps = apply_rules(RULES, run, problems)
+    course, others = ([gap.reason for gap in gaps if gap.rule in rules] for rules in (COURSE, FAULTS))
     reasons: dict[str, Reason] = {}
-    for rule in RULES:
-        for reason in rule(run):
-            reasons.setdefault(reason.text, reason)
-    return list(reasons.values())
+    for reason in (*course, *problems, *run.result.broken.values(), *others):
+        reasons.setdefault(reason.text, reason)
+    return [
+        reason
+        for cause, consequences in by_cause(list(reasons.values()))
+        for reason in (cause, *consequences)
+    ]
 
 
 def unmet_goals(run: CheckedRun) -> dict[str, str]:

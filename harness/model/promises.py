@@ -52,7 +52,7 @@ class Promises:
     one_clock: bool = True  # brokers and clients run on one machine
 
 
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
+OFFSETS_TOPIC, TRANSACTIONS_TOPIC = INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 
 
 def final_readers(topics: Sequence[str]) -> tuple[ReaderPromise, ...]:

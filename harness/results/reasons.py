@@ -8,7 +8,7 @@ python -m harness.results.reasons FILE writes the page.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Annotated, Self
@@ -613,11 +613,56 @@ class Reason(Struct, frozen=True, omit_defaults=True):
         str, Meta(description="what the reason concerns: a partition, a worker, a fault, a table, an anomaly")
     ] = ""
     remedy: Annotated[str, Meta(description="what the user can do. By default the remedy of the code")] = ""
+    because: Annotated[
+        str,
+        Meta(
+            description="the reason in `unknown_because` from which this one follows: its `subject`, or its `code` if "
+            "it has no subject. This one comes after it"
+        ),
+    ] = ""
 
     def __post_init__(self) -> None:
         force_setattr(self, "remedy", self.remedy or self.code.remedy)
 
+    @property
+    def key(self) -> str:
+        """How the reasons that follow from this one name it in `because`."""
+        return self.subject or self.code.value
 
+
+def by_cause(reasons: Sequence[Reason]) -> list[tuple[Reason, list[Reason]]]:
+    """Group reasons by their first causes.
+
+    Returns:
+        The reasons that follow from no other one, in their order, each with all that follows from it.
+    """
+    by_key: dict[str, Reason] = {}
+    for reason in reasons:
+        by_key.setdefault(reason.key, reason)
+
+    def first_cause(reason: Reason) -> Reason:
+        chain = [reason]
+        while (cause := by_key.get(chain[-1].because)) is not None:
+            if cause in chain:
+                return reason  # reasons that follow from each other have no first cause
+            chain.append(cause)
+        return chain[-1]
+
+    groups: dict[Reason, list[Reason]] = {}
+    for reason in reasons:
+        if first_cause(reason) == reason:
+            groups.setdefault(reason, [])
+    for reason in reasons:
+        if (cause := first_cause(reason)) != reason:
+            groups[cause].append(reason)
+    return list(groups.items())
+
+
+KILLED = Reason(
+    ReasonCode.RUN_KILLED,
+    "there is no metadata.json: the run was killed before its end, or the file was removed; the run is checked "
+    "without it",
+)
 EXTERNAL_ONLY = Reason(ReasonCode.EXTERNAL_ONLY, "applies only to external histories")
 NO_ORDER = Reason(ReasonCode.NO_ORDER, "the workload promises no order")
 NO_AGGREGATE = Reason(ReasonCode.NO_AGGREGATE, "the workload writes no aggregate")

@@ -31,6 +31,7 @@ from harness.results import requests
 from harness.results import wording as words
 from harness.results.conclusions import Recurrence
 from harness.results.example import Example, Operation
+from harness.results.reasons import by_cause
 from harness.results.verdict import FaultReport, Validity, Verdict
 from reports import under_way
 from reports.conclusions import (
@@ -378,12 +379,14 @@ def _phases(contents: folder.RunFiles) -> Drawings:
     return Drawings(*(static.phases(contents.metadata.phases, width) for width in WIDTHS))
 
 
-def _open_ends(verdict: Verdict, contents: folder.RunFiles) -> Iterator[tuple[str, Sequence[str], str, str]]:
+def _open_ends(
+    verdict: Verdict, contents: folder.RunFiles
+) -> Iterator[tuple[str, Sequence[str], str, str] | tuple[str, Sequence[str], str, str, Sequence[str]]]:
     """Yield (kind, names, why, what to change) for everything that is unknown, not exercised, not checked or
-    indeterminate.
+    indeterminate. For a reason that makes the run unknown, yield as well the reasons that follow from it.
     """
-    for reason in verdict.unknown_because:
-        yield "unknown", (), reason.text, reason.remedy
+    for reason, consequences in by_cause(verdict.unknown_because):
+        yield "unknown", (), reason.text, reason.remedy, [consequence.text for consequence in consequences]
     unscheduled = contents.metadata.unscheduled if contents.metadata else {}
     for name, why in {**unscheduled, **verdict.not_exercised}.items():
         if not any(reason.text.endswith(why) for reason in verdict.unknown_because):

@@ -160,6 +160,7 @@ def _reduced_verdict(run: _Run, cleaning: Cleaning, describe: Describe) -> Verdi
                 subject=cleaning.text(reason.subject),
                 text=cleaning.text(reason.text),
                 remedy=cleaning.text(reason.remedy),
+                because=cleaning.text(reason.because),
             )
             for reason in whole.unknown_because
         ],

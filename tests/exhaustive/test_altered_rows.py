@@ -1,7 +1,7 @@
 """Every row of a right history, removed, doubled or replaced by the next one: the run is never invalid.
 
 As well, each final reader leaves out one partition, or stops after each of its offsets, as one that was killed does.
-`CELLS` has an altered cell for each rule of `checkers.checking.agreement`.
+`CELLS` has an altered cell for each rule of `checkers.gaps` about one row.
 The rows are altered as a fault of the recorder would alter them: no other table knows it. A run whose evidence
 contradicts itself, or lacks a row, must be unknown, because nothing is proved. All altered histories are checked in one
 Spark job.
@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.checking.agreement import AGREEMENTS, IMPOSSIBLE
 from checkers.checking.stored_runs import StoredRun, check_runs
+from checkers.gaps.agreement import IMPOSSIBLE
+from checkers.gaps.facts import AGREEMENTS
 from harness.record.schema import HISTORY, LOG
 from harness.results.verdict import CheckResult
 from tests.support.histories import WALL_MS, History

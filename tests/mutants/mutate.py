@@ -32,7 +32,7 @@ IN_SQL = (
     (r"\blag\(", "lead("), (r"\blead\(", "lag("), (r"\bgreatest\(", "least("), (r"\bleast\(", "greatest("),
     (r"(?<=partition by )run, ", ""), (r"\b1 preceding\b", "current row"),
 )  # fmt: skip
-IN_SQL_ALL = ("checkers/anomalies/", "checkers/stored/", "checkers/findings.py", "checkers/checking/facts.py")
+IN_SQL_ALL = ("checkers/anomalies/", "checkers/stored/", "checkers/findings.py", "checkers/gaps/facts.py")
 """Files in which every string is SQL, except docstrings and text that is quoted within the SQL."""
 QUOTED = re.compile(r"'[^']*'")
 

@@ -38,18 +38,24 @@ _empty(
 )
 _empty("stages", "the table stages is empty")
 _empty("journals", "the table journals is empty")
-_empty("ops", "the table ops has 0", "nothing was committed")
+_empty(
+    "ops",
+    "the table ops does not have the operations that 4 journals had",
+    "the table ops has 0",
+    "nothing was committed",
+)
 _empty("sends", "the table sends is empty")
 _empty("claims", "the table claims is empty")
 _empty("polls", "the table polls has no record of", "nothing was read", "nothing was consumed")
 _empty("records", "the table records has no record of")
-_empty("ends", "no final reader read")
+_empty("ends", "the table ends is empty", "no final reader read")
 _empty("assignments", "the table assignments is empty")
 _empty("expected", "the table expected is empty", "the table expected holds 0 rows for the inputs of a/0")
 _empty(
     "batches",
     "records of a/0 were read that its log does not hold",
     "no input is visible",
+    "the table batches lacks the ends of 5 logs",
     *(f"the table batches has {name}/0 up to offset 0" for name in ("a", "x", "y")),
     *(f"the table batches has {name}/0 up to offset 0" for name in (OFFSETS, TRANSACTIONS)),
 )

@@ -7,8 +7,8 @@ import pytest
 from one_job import WantedRun, want
 
 from checkers.anomalies.offset_output_mismatch import IN_NO_TRANSACTION, OFFSETS_OUTSIDE
-from checkers.checking.custom_pipelines import BY_MARKERS, BY_OFFSETS, CONTENTS
 from checkers.checking.stored_runs import with_wording
+from checkers.needs import BY_MARKERS, BY_OFFSETS, CONTENTS
 from harness.results.verdict import AnomalyFindings, CheckResult
 from reports.findings_text import first_example_sentence as sentence
 from tests.support.histories import History

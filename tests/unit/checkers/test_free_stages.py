@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from checkers.checking.completeness import find_missing_evidence, missing_needs
-from checkers.checking.run_facts import EvidenceCounts
+from checkers.gaps.registry import find_gaps
+from checkers.gaps.rule import EvidenceCounts
+from checkers.needs import missing_needs
 from checkers.registry import CHECKERS
 from checkers.stored.sources import StoredRun
 from harness.model.promises import Promises
@@ -31,7 +32,7 @@ def facts(**numbers: int) -> EvidenceCounts:
 
 
 def reasons(promises: Promises, found: EvidenceCounts) -> set[str]:
-    return set(find_missing_evidence(found, StoredRun(1, Path(), promises=promises)).reasons)
+    return set(find_gaps(found, StoredRun(1, Path(), promises=promises)).reasons)
 
 
 def test_a_free_stage_needs_no_expectation_and_no_group() -> None:

@@ -1,7 +1,7 @@
 """Reasons in `not_checked` if a cluster does not give the logs of its internal topics."""
 
-from checkers.checking.completeness import missing_needs
-from checkers.checking.run_facts import EvidenceCounts
+from checkers.gaps.rule import EvidenceCounts
+from checkers.needs import missing_needs
 from harness.results.reasons import BY_ACLS
 
 REFUSED = dict.fromkeys(("__transaction_state", "__consumer_offsets"), BY_ACLS)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from checkers.checking.completeness import find_missing_evidence
-from checkers.checking.run_facts import EvidenceCounts
+from checkers.gaps.registry import find_gaps
+from checkers.gaps.rule import EvidenceCounts
 from harness.model.promises import Promises
 
 PARTITION = {"tp": 0, "topic": "out", "partition": 0, "internal": False, "logged": True, "holes": 0, "is_input": True,
@@ -29,8 +29,9 @@ def remedies(
     run: Any = SimpleNamespace(
         journaled=journaled, blind=False, without_journals=not journaled, correlated=False, drained=True, had_log=False,
         has_log=True, refused_logs={}, promises=Promises(replicas=False), compacted={},
+        incomplete=(), problems=(),
     )  # fmt: skip
-    return {name: reason.remedy for name, reason in find_missing_evidence(facts, run).reasons.items()}
+    return {name: reason.remedy for name, reason in find_gaps(facts, run).reasons.items()}
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec import structs
 
+from checkers.gaps.rule import apply_rules
 from fencepost.checks.check_stored_runs import open_evidence
-from fencepost.checks.implausible import find_implausible
+from fencepost.checks.run_files import IMPLAUSIBLE, RULES, StoredFiles, describe_gaps
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec
-from harness.model.promises import SEGMENTS
+from harness.model.promises import SEGMENTS, ReaderPromise
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata, RunPhase
 from harness.results.verdict import FaultReport, MembershipChange
@@ -96,7 +97,7 @@ def plan(**run: Any) -> StoredPlan:
 
 
 def facts(store: Path, metadata: RunMetadata = METADATA, **run: Any) -> list[str]:
-    return list(find_implausible(store, plan(**run), metadata))
+    return describe_gaps(IMPLAUSIBLE, StoredFiles(store, plan(**run), metadata))
 
 
 def kill(**fields: Any) -> RunMetadata:
@@ -233,3 +234,77 @@ def test_metadata_that_cannot_be_make_the_evidence_incomplete(store: Path) -> No
         metadata.save(store / "metadata.json")
         differences = open_evidence("it", store).differences
         assert len([text for text in differences if "clock_drift_ms is -5" in text]) == count
+
+
+def _change(table: str, **columns: Any) -> Callable[[Path], None]:
+    """Change columns of the first row of a table of the history."""
+
+    def change(store: Path) -> None:
+        path = store / "history" / f"{table}.parquet"
+        rows = pq.read_table(path).to_pylist()
+        rows[0] |= columns
+        pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(path)), path)
+
+    return change
+
+
+def _select(path: str, select: Callable[[pa.Table], pa.Table]) -> Callable[[Path], None]:
+    def change(store: Path) -> None:
+        pq.write_table(select(pq.read_table(store / path)), store / path)
+
+    return change
+
+
+SHORT = (*PHASES[:2], RunPhase("faults", 10.0, 19.0))
+READER = ReaderPromise("observer-9", "observer", "read_committed", ("a",))
+BY_RULE: dict[str, dict[str, Any]] = {
+    "stage-twice": {"act": _select("history/stages.parquet", lambda rows: pa.concat_tables([rows, rows]))},
+    "stages-not-planned": {"act": _change("stages", stage="t")},
+    "stage-not-planned-so": {"act": _change("stages", ordered=True)},
+    "journal-not-in-table": {"act": lambda store: (store / "journals" / "gone.jsonl").touch()},
+    "reader-left-no-journal": {
+        "run": {"promises": promises_table(witness=SEGMENTS, replicas=True, readers=(READER,))}
+    },
+    "partitions-renumbered": {"act": _change("partitions", tp=99)},
+    "topics-called-internal": {"act": _change("partitions", internal=True)},
+    "operations-backwards": {"act": _change("ops", return_ns=-1)},
+    "partitions-not-stored": {"act": _select("history/partitions.parquet", lambda rows: rows.slice(1))},
+    "replicas-not-stored": {"act": _select("log/replicas.parquet", lambda rows: rows.slice(0, 0))},
+    "number-negative": {"metadata": structs.replace(METADATA, clock_drift_ms=-5.0)},
+    "rested-before-the-run": {"metadata": structs.replace(METADATA, rested_ms=999.0)},
+    "several-seeds": {"run": {"seed": 2}},
+    "phase-backwards": {
+        "metadata": structs.replace(METADATA, phases=(*PHASES, RunPhase("tables", 40.0, 35.0)))
+    },
+    "change-before-workers": {"metadata": kill(start_s=-3.0)},
+    "change-after-faults": {"metadata": kill(start_s=25.0, end_s=26.0)},
+    "change-after-the-run": {"metadata": kill(end_s=32.0)},
+    "churn-backwards": {"metadata": structs.replace(METADATA, churn=(structs.replace(JOIN, end_s=10.5),))},
+    "time-limit-not-reached": {"metadata": structs.replace(METADATA, phases=SHORT, faults=(), churn=())},
+    "fault-of-unknown-worker": {"metadata": kill(details={"worker": "x-9.0"})},
+    "fault-of-another-process": {"metadata": kill(evidence="process 55 ended by SIGKILL")},
+    "fault-of-unknown-partition": {"metadata": kill(details={"partition": "a/9"})},
+    "fault-of-unknown-broker": {"metadata": kill(details={"broker": "2, 8"})},
+    "fault-not-in-journal": {"metadata": kill(target="worker v")},
+    "fault-at-another-time": {"metadata": kill(start_s=9.9)},
+}
+"""By rule, the smallest change after which it fires."""
+
+
+def _fired(
+    store: Path,
+    act: Callable[[Path], object] = lambda store: None,
+    metadata: RunMetadata = METADATA,
+    run: dict[str, Any] | None = None,
+) -> set[str]:
+    act(store)
+    return {gap.rule.name for gap in apply_rules(RULES, StoredFiles(store, plan(**(run or {})), metadata))}
+
+
+def test_no_rule_fires_on_the_files_of_a_right_run(store: Path) -> None:
+    assert _fired(store) == set()
+
+
+@pytest.mark.parametrize("name", [rule.name for rule in RULES])
+def test_every_rule_about_the_files_of_a_run_fires(store: Path, name: str) -> None:
+    assert name in _fired(store, **BY_RULE[name])

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fencepost.checks.bounds import MOST_SPAN
 from fencepost.checks.check import _open
 from fencepost.checks.check_stored_runs import name_damaged_table, open_evidence
-from fencepost.checks.evidence import Evidence
+from fencepost.checks.evidence import MOST_SPAN, Evidence
 from fencepost.checks.run_folders import find_histories
 from harness.common.errors import AnalysisFailed, UnreadableInput
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec

@@ -7,15 +7,16 @@ import pytest
 from msgspec import structs
 
 from checkers.checker import NEEDS
-from fencepost.checks.evidence import KILLED, Evidence
-from fencepost.checks.verdict_rules import decide, heals_known
+from checkers.gaps.rule import apply_rules
+from fencepost.checks.evidence import Evidence
+from fencepost.checks.verdict_rules import RULES, CheckedRun, decide, heals_known
 from harness.model.goals import abort_goal
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec
 from harness.model.promises import Promises
 from harness.model.vocabulary import Guarantee
 from harness.record.client_history import file_crc
 from harness.record.protocol_journal import JOURNAL
-from harness.results.reasons import Reason, ReasonCode
+from harness.results.reasons import KILLED, Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata, RunPhase
 from harness.results.verdict import AnomalyFindings, CheckResult, FaultReport, Validity, Verdict
 from harness.runner.processes import unexpected_end
@@ -333,3 +334,49 @@ def test_requested_crash_points_must_all_be_planned() -> None:
     plan = StoredPlan(Options(seed=1, nemesis=("crash-points",)), RUN, planned_faults, workload.as_table())
     verdict = decide(Evidence("h", Path("h"), plan, RunMetadata(faults=reports), differences=()), CLEAN)
     assert [reason.subject for reason in verdict.unknown_because] == ["pause-worker@after-send"]
+
+
+APART = Options(seed=1, nemesis=("kill-broker+kill-broker",))
+BY_RULE: dict[str, tuple[RunMetadata | None, Options]] = {
+    "interrupted": (RunMetadata(faults=[ACTED], interrupted=True), Options(seed=1)),
+    "run-killed": (None, Options(seed=1)),
+    "fault-did-not-act": (RunMetadata(faults=[structs.replace(ACTED, acted=False)]), Options(seed=1)),
+    "fault-without-evidence": (RunMetadata(faults=[structs.replace(ACTED, evidence="")]), Options(seed=1)),
+    "fault-backwards": (RunMetadata(faults=[structs.replace(ACTED, end_s=0.5)]), Options(seed=1)),
+    "fault-not-healed": (RunMetadata(faults=[structs.replace(ACTED, end_s=None)]), Options(seed=1)),
+    "fault-not-planned": (RunMetadata(faults=[ACTED]), Options(seed=1, nemesis=("partition",))),
+    "faults-apart": (RunMetadata(faults=[ACTED]), APART),
+    "faults-not-carried-out": (RunMetadata(faults=[]), Options(seed=1)),
+    "goal-not-met": (RunMetadata(faults=[ACTED], unmet_goals={"zombie": "none came back"}), Options(seed=1)),
+    "protocol-journal-changed": (RunMetadata(faults=[ACTED]), Options(seed=1)),
+}
+"""By rule, the metadata and options for which it fires."""
+
+
+@pytest.mark.parametrize("name", [rule.name for rule in RULES])
+def test_every_rule_about_plan_and_metadata_fires(name: str) -> None:
+    metadata, options = BY_RULE[name]
+    plan = StoredPlan(options, RUN, [PLANNED], WORKLOAD.as_table())
+    change = f"{JOURNAL} is missing" if name == "protocol-journal-changed" else ""
+    assert {gap.rule.name for gap in apply_rules(RULES, CheckedRun(plan, metadata, CLEAN, change))} == {name}
+
+
+def test_what_follows_from_a_kill_comes_after_it_and_names_it() -> None:
+    gap = Reason(ReasonCode.INCOMPLETE_EVIDENCE, "nothing was read", "nothing read", because=KILLED.key)
+    incomplete = Reason(ReasonCode.INCOMPLETE_EVIDENCE, KILLED.text, "run")
+    result = replace(CLEAN, broken={"unseen": CRASHED, "nothing read": gap, "run": incomplete})
+    verdict = verdict_of(result=replace(result, coverage={"aborted": 0}), killed=True)
+    assert [reason.key for reason in verdict.unknown_because] == [
+        "run-killed",
+        "nothing read",
+        "aborted-read",
+        "check-crashed",
+    ]
+    assert verdict.unknown_because[2].because == "run-killed"
+    assert verdict.summary == f"{KILLED.text} (and 2 consequences of it, and 1 more reason)"
+
+
+def test_a_run_that_was_cut_short_did_not_carry_out_its_faults_for_that_reason() -> None:
+    problem = Reason(ReasonCode.PIPELINE_FAILED, "shop-1.0 ended eight times")
+    (cause, late) = verdict_of(RunMetadata(faults=[], evidence_problems=[problem])).unknown_because
+    assert (cause, late.code, late.because) == (problem, ReasonCode.FAULTS_NOT_CARRIED_OUT, "pipeline-failed")

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from fencepost import Pipeline, Stage
+from fencepost.your_pipeline import Pipeline, Stage
 from harness.common.documents import parse_toml
 from workloads.custom.read import read
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.common.documents import decode, encode
-from harness.results.reasons import CODES, Consequence, Reason, ReasonCode, page
+from harness.results.reasons import CODES, Consequence, Reason, ReasonCode, by_cause, page
 
 ROOT = Path(__file__).parents[3]
 PRODUCT = ("fencepost", "harness", "workloads", "pipelines", "nemeses", "checkers", "reports")
@@ -99,3 +99,37 @@ def test_the_page_is_made_from_the_table() -> None:
     text = (ROOT / "docs" / "reasons.md").read_text(encoding="utf-8")
     assert text == page(), "run `make docs`"
     assert all(f"\n### `{code}`\n" in text for code in ReasonCode)
+
+
+def _reason(subject: str, because: str = "") -> Reason:
+    return Reason(ReasonCode.INCOMPLETE_EVIDENCE, f"{subject} is missing", subject, because=because)
+
+
+def test_reasons_are_grouped_by_their_first_cause() -> None:
+    far, near, cause, other = (
+        _reason("far", "near"),
+        _reason("near", "cause"),
+        _reason("cause"),
+        _reason("other"),
+    )
+    assert by_cause([far, other, near, cause]) == [(other, []), (cause, [far, near])]
+    assert by_cause([]) == []
+
+
+def test_a_reason_whose_cause_is_not_listed_is_a_first_cause() -> None:
+    orphan = _reason("orphan", "not there")
+    assert by_cause([orphan]) == [(orphan, [])]
+
+
+def test_no_reason_is_lost_if_reasons_follow_from_each_other() -> None:
+    a, b, c = _reason("a", "b"), _reason("b", "a"), _reason("c", "a")
+    grouped = by_cause([a, b, c])
+    assert {reason for cause, others in grouped for reason in (cause, *others)} == {a, b, c}
+
+
+def test_a_code_names_a_cause_without_a_subject() -> None:
+    cause = Reason(ReasonCode.RUN_KILLED, "it was killed")
+    consequence = _reason("a", "run-killed")
+    assert by_cause([cause, consequence]) == [(cause, [consequence])]
+    assert decode(encode(consequence), Reason) == consequence
+    assert "because" not in encode(cause)

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from harness.results.lag import EntryCounts, Lag, PartitionLag
-from harness.results.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER, Reason
+from harness.results.reasons import EXTERNAL_ONLY, KILLED, NO_AGGREGATE, NO_ORDER, Reason, ReasonCode
 from harness.results.verdict import Validity
 from reports.console import allowed_and_unknown, last_lines
 from tests.support.findings import findings_of
@@ -77,3 +77,15 @@ def test_a_line_says_what_is_left_only_if_something_is_left(entries: EntryCounts
     )
     for lines in (last_lines(verdict, Path("s"), "c"), list(allowed_and_unknown(verdict))):
         assert len([line for line in lines if line.lstrip().startswith("left: ")]) == count
+
+
+def test_consequences_of_a_reason_are_counted_behind_it() -> None:
+    part = Reason(ReasonCode.INCOMPLETE_EVIDENCE, "nothing was read", "nothing read", because="run-killed")
+    line = f"unknown: {KILLED.text} (and 1 consequence of it)"
+    killed = make_verdict(Validity.UNKNOWN, unknown_because=[KILLED, part])
+    assert [each for each in last_lines(killed, Path("s"), "c") if "unknown: " in each] == [f"  {line}"]
+    assert not any(each.startswith("unknown: ") for each in allowed_and_unknown(killed)), (
+        "the summary says it already"
+    )
+    invalid = make_verdict(Validity.INVALID, unknown_because=[KILLED, part])
+    assert line in list(allowed_and_unknown(invalid))

@@ -12,7 +12,7 @@ from checkers.checker import NEEDS
 from harness.record.protocol_journal import JOURNAL
 from harness.results.example import Operation
 from harness.results.lag import MOST_ROWS, EntryCounts, Lag, PartitionLag
-from harness.results.reasons import Reason, ReasonCode
+from harness.results.reasons import KILLED, Reason, ReasonCode
 from harness.results.verdict import FaultReport, IndeterminateOperations, MembershipChange, Validity, Verdict
 from reports.html import page
 from reports.html.page import _moment, draw
@@ -257,6 +257,13 @@ def test_open_questions_come_with_a_remedy(tmp_path: Path) -> None:
     assert "repeat it with another --seed" in text
     assert "run it on a local cluster, where all logs can be read" in text
     assert "7 operations without a known outcome" in text and "w1:2 and operation 9" in text
+
+
+def test_consequences_of_a_reason_are_folded_behind_it(tmp_path: Path) -> None:
+    part = Reason(ReasonCode.INCOMPLETE_EVIDENCE, "nothing was <read>", "nothing read", because="run-killed")
+    drawn = draw(tmp_path, make_verdict(Validity.UNKNOWN, unknown_because=[KILLED, part]))
+    assert "<summary>and 1 consequence of it</summary><ul><li>nothing was &lt;read&gt;</li></ul>" in drawn
+    assert Page(drawn).text.count(KILLED.text) >= 1
 
 
 def test_a_moment_has_the_utc_time_of_the_broker_logs() -> None:

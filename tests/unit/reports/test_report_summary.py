@@ -3,7 +3,7 @@ from msgspec import structs
 
 from checkers.checker import NEEDS
 from harness.results.example import Example
-from harness.results.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER
+from harness.results.reasons import EXTERNAL_ONLY, KILLED, NO_AGGREGATE, NO_ORDER, Reason, ReasonCode
 from harness.results.verdict import Validity
 from reports.summary import causes_first
 from tests.support.findings import findings_of
@@ -88,6 +88,21 @@ def test_the_summary_of_an_unknown_run_is_its_first_reason() -> None:
     assert (
         summarize(make_verdict(Validity.UNKNOWN, unknown_because=[])) == "there is not enough evidence to say"
     )
+
+
+def test_the_summary_of_an_unknown_run_counts_consequences_apart_from_other_reasons() -> None:
+    parts = [
+        Reason(ReasonCode.INCOMPLETE_EVIDENCE, f"{name} is missing", name, because="run-killed")
+        for name in "ab"
+    ]
+    other = Reason(ReasonCode.CHECK_CRASHED, "a check crashed")
+    for reasons, notes in (
+        ([KILLED, *parts], "and 2 consequences of it"),
+        ([KILLED, *parts, other], "and 2 consequences of it, and 1 more reason"),
+        ([KILLED, other], "and 1 more reason"),
+    ):
+        verdict = make_verdict(Validity.UNKNOWN, unknown_because=reasons)
+        assert summarize(verdict) == f"{KILLED.text} ({notes})"
 
 
 def test_an_operation_without_times_has_no_fault_before_it() -> None:

@@ -1,154 +1,147 @@
-"""Rules about facts that two places of the evidence state, and about rows that can be there only once.
+"""Gap rules about recorded tables that do not agree, or that have a row twice which can be there only once.
 
-If two places disagree, one of them is wrong, and nothing shows which. So no finding from them is proof, and the run is
-unknown. If one place only lacks rows that the other one counts, evidence is lost: the run is unknown, and an absence
-from the table proves nothing. There are two kinds of rules:
-
-- `AGREEMENTS`: a condition on a row of a shared table. `checkers.checking.facts` counts the rows in its one pass.
-- the functions of `recorded_contradictions`: they compare the recorded tables with PyArrow, while Spark works.
+If two tables disagree, one of them is wrong, and nothing shows which. So no finding from them is proof, and the run is
+unknown. If one table only lacks rows that the other one counts, evidence is lost: the run is unknown, and an absence
+from the table proves nothing. `COMPARISONS` has the sentences. The functions below compare the tables with PyArrow,
+while Spark works. `checkers.gaps.facts` has the rules over shared tables (`AGREEMENTS`).
 """
 
+import operator
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.checking.run_facts import EvidenceCounts, Fact, MissingEvidence
+from checkers.gaps.rule import Fact, GapRule, Row, RunEvidence
 from checkers.spark.frames import local_rows
-from checkers.stored.broker_log import COMPLETE, PREPARED
 from checkers.stored.sources import Sources, read_columns
-from checkers.stored.tally import Row
 from harness.model.vocabulary import SENTINEL_VALUE, Outcome, Role
-from harness.results.wording import join_words, plural
+from harness.results.reasons import ReasonCode
+from harness.results.wording import join_words
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """A condition for which no run leaves a row of a shared table, because two places would disagree."""
+class TableComparison:
+    """A sentence about recorded tables that do not agree. A function below finds its rows."""
 
-    name: str  # of the count
-    table: str  # a field of `checkers.stored.tables.Tables`
-    where: str  # Spark SQL over its columns; null counts as false
-    places: tuple[str, ...]  # the recorded tables that state the fact
-    text: str  # the sentence; `{count}` and `{partition}`, or the number of rows
+    name: str
+    places: tuple[str, ...]  # the recorded tables that state the fact; may have columns of a row in them
+    text: str  # the sentence
     lost: bool = False  # the first place only lacks rows
 
-
-_ROWS = "{count} of {partition}"
-AGREEMENTS = (
-    *(
-        Agreement(
-            f"{name}_twice", "log_entries", f"{name}_twice", (table,), f"the table {table} has {_ROWS} twice"
+    @property
+    def rule(self) -> GapRule[RunEvidence]:
+        """The rule about the rows that were found."""
+        return GapRule(
+            self.name,
+            lambda evidence: [row for row in evidence.facts.contradictions if row["rule"] == self.name],
+            self.text,
+            subject=self.text,
+            tables=self.places,
+            code=ReasonCode.INCOMPLETE_EVIDENCE if self.lost else ReasonCode.CONTRADICTORY_EVIDENCE,
+            only_new=self.lost,
         )
-        for name, table in (("log", "batches"), ("record", "records"), ("commit", "offsets"))
+
+
+COMPARISONS = (
+    TableComparison("rows-twice", ("{table}",), "the table {table} has {count:row} twice"),
+    TableComparison(
+        "copies-differ",
+        ("batches",),
+        "replicas in the table batches have one checksum and different contents for {count:batch/batches}",
     ),
-    Agreement(
-        "commit_of_another",
-        "log_entries",
-        "commit is not null and held and (commit.producer_id != producer_id or commit.epoch != epoch "
-        "or commit.transactional != (fate != 'plain'))",
-        ("offsets", "batches"),
-        f"the tables offsets and batches name different producers, epochs or transactions for {_ROWS}",
-    ),
-    Agreement(
-        "commit_without_batch",
-        "log_entries",
-        "commit is not null and logged and not held",
-        ("batches", "offsets"),
-        f"the table offsets has offset commits where the table batches has no batch: {_ROWS}",
+    TableComparison("impossible-rows", ("{table}",), "the table {table} has {what}: {count:row}"),
+    TableComparison(
+        "operations-missing",
+        ("ops", "{table}"),
+        "the table ops lacks operations of which the table {table} has {count:row}",
         lost=True,
     ),
-    Agreement(
-        "completed_partitions",
-        "states",
-        f"state in {COMPLETE} and size(tps) > 0",
-        ("transactions",),
-        "the table transactions has complete transactions that still have partitions: {rows}",
+    TableComparison("numbers-twice", ("{table}",), "the table {table} has rows twice in {count:operation}"),
+    TableComparison(
+        "numbers-missing", ("{table}",), "the table {table} lacks rows in {count:operation}", lost=True
     ),
-    Agreement(
-        "preparations_differ",
-        "states",
-        f"state in {PREPARED} and before.state = 'Ongoing' and (before.producer_id != producer_id "
-        "or array_sort(before.tps) != array_sort(tps))",
-        ("transactions",),
-        "two states of a transaction in the table transactions do not agree on its producer or partitions: {rows}",
+    TableComparison(
+        "readers-differ",
+        ("polls", "journals", "stages"),
+        "the tables polls, journals and stages do not agree on the role or the isolation level of {journal}",
     ),
-    Agreement(
-        "partial_states",
-        "states",
-        "state is null or state != 'Tombstone' and (producer_id is null or epoch is null or tps is null)",
-        ("transactions",),
-        "the table transactions has states of which a part is missing: {rows}",
+    *(
+        TableComparison(
+            name,
+            ("{table}", "journals"),
+            "the table {table} has {count:row} of journal {journal}, which had {had}",
+            lost,
+        )
+        for name, lost in (("journal-rows-added", False), ("journal-rows-missing", True))
     ),
-    Agreement("ops_twice", "operations", "twice", ("ops",), "the table ops has {rows} twice"),
-    Agreement(
-        "send_of_another",
-        "operations",
-        "exists(records, r -> not startswith(r.value, concat(operation.name, ':')))",
-        ("sends", "ops"),
-        "the table sends gives records to operations that their values do not name: {operations}",
+    TableComparison(
+        "partitions-missing",
+        ("partitions", "{table}"),
+        "the table partitions lacks partitions that the table {table} names: {partitions}",
+        lost=True,
     ),
-    Agreement("sent_twice", "attempts", "twice", ("sends",), "the table sends has {rows} twice"),
-    Agreement(
-        "sources_differ",
-        "attempts",
-        # A program may copy headers of Fencepost into other topics. If the digest differs, `corrupt` finds it.
-        "exists(positions, p -> p.topic = send.topic and p.correlation_key is null and p.digest = send.digest and not ("
-        "coalesce(p.output_name, '') = coalesce(send.output_name, '') and array_sort(coalesce(p.inputs, array())) = "
-        "array_sort(coalesce(send.inputs, array()))))",
-        ("sends", "records"),
-        "the tables sends and records name different inputs or output names for {records}",
+    TableComparison(
+        "topics-of-sends-differ",
+        ("sends", "partitions"),
+        "the tables sends and partitions name different topics: {count:row}",
+    ),
+    TableComparison(
+        "topics-of-stages-differ",
+        ("{table}", "partitions", "stages"),
+        "the tables {table}, partitions and stages name different topics: {count:row}",
+    ),
+    TableComparison(
+        "groups-differ",
+        ("claims", "ops"),
+        "the tables claims and ops name different groups for {count:operation}",
+    ),
+    TableComparison(
+        "replica-missing",
+        ("replicas", "batches"),
+        "the table replicas lacks the replica of {partition} on broker {broker}, which has batches",
+        lost=True,
+    ),
+    TableComparison(
+        "expected-numbers",
+        ("expected",),
+        "the table expected has rows twice, or lacks rows, of {count:input}",
+    ),
+    TableComparison(
+        "journal-missing",
+        ("journals", "{table}"),
+        "the table journals lacks journal {journal}, which the table {table} names",
+        lost=True,
+    ),
+    TableComparison(
+        "stages-differ",
+        ("{table}", "{other}"),
+        "the tables {table} and {other} name different stages or groups for {names}",
+    ),
+    TableComparison(
+        "names-differ-in-offsets",
+        ("offsets", "ops"),
+        "the tables offsets and ops name different operations for {count:offset commit}",
+    ),
+    TableComparison(
+        "sentinels-differ",
+        ("ends", "records"),
+        "the table ends has the sentinel of {partition} at offset {end}, and the table records has it at {found}",
     ),
 )
-"""Rules over shared tables. Their names are counts of `checkers.checking.facts`."""
-BY_PARTITION = frozenset({"log_entries"})
-"""The tables whose rows are counted by partition."""
-
-
-def conditions_of(table: str) -> dict[str, str]:
-    """Return the conditions of the rules over a shared table, by name."""
-    return {rule.name: rule.where for rule in AGREEMENTS if rule.table == table}
-
-
-def add_contradictions(facts: EvidenceCounts, missing: MissingEvidence) -> None:
-    """Note every contradiction of one run. This is the last step, because it leaves out gaps that are known."""
-    for rule in AGREEMENTS:
-        if rule.table in BY_PARTITION:
-            counts = [(facts.name(tp), row.get(rule.name)) for tp, row in sorted(facts.partitions.items())]
-        else:
-            counts = [("", facts.numbers[rule.name])]
-        for partition, count in counts:
-            if count:
-                nouns = {"rows": "row", "records": "record", "operations": "operation"}
-                words = {name: plural(count, noun) for name, noun in nouns.items()}
-                sentence = rule.text.format(count=plural(count, "offset"), partition=partition, **words)
-                _note(missing, rule.name, sentence, rule.places, rule.lost)
-    for row in facts.contradictions:
-        _note(missing, row["text"], row["text"], row["places"], row["lost"])
-
-
-def _note(missing: MissingEvidence, name: str, sentence: str, places: Sequence[str], lost: bool) -> None:
-    """Note a contradiction, or a gap in the first place that is not known yet."""
-    if not lost:
-        missing.add_contradiction(name, sentence, *places)
-    elif places[0] not in missing.tables:
-        missing.add(name, sentence, *places)
-
-
-# Recorded tables
+RULES = tuple(each.rule for each in COMPARISONS)
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Facts on which two recorded tables of one run do not agree."""
+    """Facts on which recorded tables of one run do not agree."""
 
     run: int
-    places: tuple[str, ...]  # the recorded tables that state the fact
-    text: str
-    lost: bool = False  # the first place only lacks rows
+    rule: str  # the name of a comparison
+    columns: Row  # what its sentence says
 
 
 Found = Iterator[Disagreement]
@@ -168,8 +161,6 @@ UNIQUE: Sequence[tuple[str, Sequence[str]]] = (
 """Tables, and the columns that only one row may share."""
 INDEXED = ("polls", "sends")
 """Tables with a column `n`, which numbers the rows of each operation from 0."""
-BY_JOURNAL = ("polls", "sends", "claims", "assignments")
-"""Tables whose rows each journal has counted."""
 PARTITIONS: Sequence[tuple[str, Sequence[str]]] = (
     *(
         (table, ("tp",))
@@ -180,151 +171,127 @@ PARTITIONS: Sequence[tuple[str, Sequence[str]]] = (
     ("offsets", ("log_tp", "tp")),
 )
 """Tables with numbers of partitions, which the table `partitions` has."""
-_Condition = Callable[[pa.Table], Any]
 
 
-def _less(lower: str, upper: str) -> _Condition:
-    """Return the condition that the column `lower` is below the column `upper`."""
-    return lambda t: pc.less(t[lower], t[upper])
-
-
-def _negative(*names: str) -> _Condition:
+def _negative(*names: str) -> pc.Expression:
     """Return the condition that one of the columns is below 0."""
-
-    def condition(t: pa.Table) -> Any:
-        below = [pc.fill_null(pc.less(t[name], 0), False) for name in names]
-        for more in below[1:]:
-            below[0] = pc.or_(below[0], more)
-        return below[0]
-
-    return condition
+    conditions = [pc.field(name) < 0 for name in names]
+    return reduce(operator.or_, conditions)
 
 
-def _has_producer(t: pa.Table) -> Any:
-    return pc.greater_equal(t["producer_id"], 0)
-
-
-IMPOSSIBLE: Sequence[tuple[str, Sequence[str], str, _Condition]] = (
+_producer, _epoch, _control, _marker = (
+    pc.field(name) for name in ("producer_id", "epoch", "control", "marker")
+)
+_tp, _offset, _next, _sentinel = (pc.field(name) for name in ("tp", "offset", "next", "sentinel_offset"))
+_outcome, _returned, _transactional = (pc.field(name) for name in ("outcome", "return_ns", "transactional"))
+_base, _last = pc.field("base_offset"), pc.field("last_offset")
+_span = pc.add(pc.subtract(_last, _base), 1)
+IMPOSSIBLE: Sequence[tuple[str, Sequence[str], str, pc.Expression]] = (
     (
         "batches",
         ("producer_id", "control", "base_sequence"),
         "data batches of a producer without a sequence number",
-        lambda t: pc.and_(pc.and_(_has_producer(t), pc.invert(t["control"])), pc.less(t["base_sequence"], 0)),
+        (_producer >= 0) & ~_control & (pc.field("base_sequence") < 0),
     ),
     (
         "batches",
         ("producer_id", "epoch"),
         "batches with a producer id or an epoch, but not both",
-        lambda t: pc.not_equal(_has_producer(t), pc.greater_equal(t["epoch"], 0)),
+        (_producer >= 0) != (_epoch >= 0),
     ),
     (
         "batches",
         ("producer_id", "transactional"),
         "transactional batches without a producer id",
-        lambda t: pc.and_(t["transactional"], pc.invert(_has_producer(t))),
+        _transactional & ~(_producer >= 0),
     ),
     (
         "batches",
         ("control", "marker"),
         "data batches with the type of a marker",
-        lambda t: pc.and_(pc.is_valid(t["marker"]), pc.invert(t["control"])),
+        _marker.is_valid() & ~_control,
     ),
     (
         "batches",
         ("control", "transactional"),
         "markers that are not transactional",
-        lambda t: pc.and_(t["control"], pc.invert(t["transactional"])),
+        _control & ~_transactional,
     ),
-    (
-        "batches",
-        ("last_offset", "base_offset"),
-        "batches that end before they begin",
-        _less("last_offset", "base_offset"),
-    ),
+    ("batches", ("last_offset", "base_offset"), "batches that end before they begin", _last < _base),
     (
         "batches",
         ("base_offset", "last_offset", "count"),
         "batches with more records than offsets",
-        lambda t: pc.greater(t["count"], pc.add(pc.subtract(t["last_offset"], t["base_offset"]), 1)),
+        pc.field("count") > _span,
     ),
     (
         "ops",
         ("call_ns", "commit_ns"),
         "operations whose commit began before they did",
-        _less("commit_ns", "call_ns"),
+        pc.field("commit_ns") < pc.field("call_ns"),
     ),
     (
         "ops",
         ("commit_ns", "return_ns"),
         "operations that returned before their commit began",
-        _less("return_ns", "commit_ns"),
+        _returned < pc.field("commit_ns"),
     ),
     (
         "ops",
         ("outcome",),
         "operations with an unknown outcome",
-        lambda t: pc.invert(pc.is_in(t["outcome"], pa.array([outcome.value for outcome in Outcome]))),
+        ~_outcome.isin([outcome.value for outcome in Outcome]),
     ),
     (
         "sends",
         ("acked", "offset", "tp"),
         "acknowledged positions of records that were not acknowledged",
-        lambda t: pc.and_(pc.or_(pc.is_valid(t["offset"]), pc.is_valid(t["tp"])), pc.invert(t["acked"])),
+        (_offset.is_valid() | _tp.is_valid()) & ~pc.field("acked"),
     ),
-    ("claims", ("first", "next"), "ranges that end before they begin", _less("next", "first")),
-    (
-        "sends",
-        ("tp", "offset"),
-        "offsets without a partition",
-        lambda t: pc.and_(pc.is_valid(t["offset"]), pc.is_null(t["tp"])),
-    ),
+    ("claims", ("first", "next"), "ranges that end before they begin", _next < pc.field("first")),
+    ("sends", ("tp", "offset"), "offsets without a partition", _offset.is_valid() & _tp.is_null()),
     (
         "ops",
         ("outcome", "return_ns"),
         "operations that ended and did not return",
-        lambda t: pc.and_(pc.not_equal(t["outcome"], Outcome.INFO.value), pc.is_null(t["return_ns"])),
+        (_outcome != Outcome.INFO.value) & _returned.is_null(),
     ),
     (
         "ops",
         ("outcome", "fenced"),
         "operations that succeeded and were fenced",
-        lambda t: pc.and_(pc.equal(t["outcome"], Outcome.OK.value), t["fenced"]),
+        (_outcome == Outcome.OK.value) & pc.field("fenced"),
     ),
     (
         "ops",
         ("f", "asked", "transactional_id"),
         "transactions without a transactional id",
-        lambda t: pc.and_(
-            pc.and_(pc.equal(t["f"], "txn"), pc.is_valid(t["asked"])), pc.is_null(t["transactional_id"])
-        ),
+        (pc.field("f") == "txn") & pc.field("asked").is_valid() & pc.field("transactional_id").is_null(),
     ),
     (
         "records",
         ("value", "sentinel"),
         "sentinels that do not have the value of one, or the other way round",
-        lambda t: pc.not_equal(pc.starts_with(t["value"], SENTINEL_VALUE), t["sentinel"]),
+        pc.starts_with(pc.field("value"), SENTINEL_VALUE) != pc.field("sentinel"),
     ),
     (
         "expected",
         ("output_name", "adds"),
         "rows with neither or both of an output name and an amount",
-        lambda t: pc.equal(pc.is_valid(t["output_name"]), pc.is_valid(t["adds"])),
+        pc.field("output_name").is_valid() == pc.field("adds").is_valid(),
     ),
     (
         "offsets",
         ("committed", "metadata"),
         "offset commits of which a part is missing",
-        lambda t: pc.not_equal(pc.is_valid(t["committed"]), pc.is_valid(t["metadata"])),
+        pc.field("committed").is_valid() != pc.field("metadata").is_valid(),
     ),
     # Where nothing writes sentinels, the last entry of an empty partition is at -1, and its reader has read nothing.
     (
         "ends",
         ("sentinel_offset", "next"),
         "negative offsets",
-        lambda t: pc.and_(
-            _negative("sentinel_offset")(t),
-            pc.or_(pc.less(t["sentinel_offset"], -1), pc.not_equal(t["next"], 0)),
-        ),
+        (_sentinel < 0) & ((_sentinel < -1) | (_next != 0)),
     ),
     *(
         (table, names, "negative offsets", _negative(*names))
@@ -340,7 +307,7 @@ IMPOSSIBLE: Sequence[tuple[str, Sequence[str], str, _Condition]] = (
         )
     ),
 )
-"""Table, columns, and a condition that holds for no row that a run writes."""
+"""Table, columns, and a condition that is true for no row that a run writes. A condition that is null is not true."""
 
 
 def recorded_contradictions(s: Sources) -> list[tuple[int, Fact]]:
@@ -361,7 +328,7 @@ def recorded_contradictions(s: Sources) -> list[tuple[int, Fact]]:
         _sentinels,
     )
     found = (each for rule in rules for each in rule(s))
-    return [(each.run, ("contradiction", vars(each))) for each in found]
+    return [(each.run, ("contradiction", {"rule": each.rule, **each.columns})) for each in found]
 
 
 def _counted(table: pa.Table, keys: Sequence[str], *aggregates: tuple[str, str]) -> pa.Table:
@@ -388,8 +355,7 @@ def _copies(s: Sources) -> Found:
     contents = _counted(_read_table(s, "batches", [*keys[1:], *CONTENT]), [*keys, *CONTENT])
     counted = _counted(contents.drop_columns(["count_all"]), keys)
     for row in _counted(counted.filter(pc.greater(counted["count_all"], 1)), ["run"]).to_pylist():
-        text = "replicas in the table batches have one checksum and different contents for "
-        yield Disagreement(row["run"], ("batches",), text + plural(row["count_all"], "batch", "batches"))
+        yield Disagreement(row["run"], "copies-differ", {"count": row["count_all"]})
 
 
 def _twice(s: Sources) -> Found:
@@ -401,7 +367,7 @@ def _twice(s: Sources) -> Found:
         for row in rows.filter(pc.greater(rows["count_all"], 1)).to_pylist():
             counts[row["run"]] += row["count_all"] - 1
         for run, count in counts.items():
-            yield Disagreement(run, (table,), f"the table {table} has {plural(count, 'row')} twice")
+            yield Disagreement(run, "rows-twice", {"table": table, "count": count})
 
 
 def _impossible(s: Sources) -> Found:
@@ -410,11 +376,10 @@ def _impossible(s: Sources) -> Found:
             continue
         counts: dict[int, int] = defaultdict(int)
         for part in read_columns(s[table], ["run", *names]):
-            matches = part.filter(pc.fill_null(condition(part), False))
-            for row in _counted(matches, ["run"]).to_pylist():
+            for row in _counted(part.filter(condition), ["run"]).to_pylist():
                 counts[row["run"]] += row["count_all"]
         for run, count in counts.items():
-            yield Disagreement(run, (table,), f"the table {table} has {what}: {plural(count, 'row')}")
+            yield Disagreement(run, "impossible-rows", {"table": table, "what": what, "count": count})
 
 
 def _by_operation(s: Sources) -> Found:
@@ -433,8 +398,7 @@ def _by_operation(s: Sources) -> Found:
         merged = pa.concat_tables(counted).group_by(["run", "op"]).aggregate(sums)
         rows = merged.join(operations, ["run", "op"])
         for run, count in _sums(rows.filter(pc.is_null(rows["journal"])), "count_all_sum"):
-            text = f"the table ops lacks operations of which the table {table} has {plural(count, 'row')}"
-            yield Disagreement(run, ("ops", table), text, lost=True)
+            yield Disagreement(run, "operations-missing", {"table": table, "count": count})
         of_journals = rows.filter(pc.is_valid(rows["journal"]))
         if indexed:
             yield from _gaps(table, of_journals)
@@ -455,13 +419,9 @@ def _gaps(table: str, rows: pa.Table) -> Found:
     """Find operations whose rows are not numbered from 0, each once and without gaps."""
     count, distinct, due = rows["count_all_sum"], rows["n_count_distinct_sum"], pc.add(rows["n_max_max"], 1)
     twice = pc.or_(pc.not_equal(count, distinct), pc.greater(distinct, due))
-    for condition, what, lost in (
-        (twice, "has rows twice", False),
-        (pc.less(count, due), "lacks rows", True),
-    ):
+    for condition, rule in ((twice, "numbers-twice"), (pc.less(count, due), "numbers-missing")):
         for row in _counted(rows.filter(condition), ["run"]).to_pylist():
-            text = f"the table {table} {what} in {plural(row['count_all'], 'operation')}"
-            yield Disagreement(row["run"], (table,), text, lost)
+            yield Disagreement(row["run"], rule, {"table": table, "count": row["count_all"]})
 
 
 def _readers(rows: pa.Table, s: Sources) -> Found:
@@ -474,9 +434,7 @@ def _readers(rows: pa.Table, s: Sources) -> Found:
             continue  # it is missing, which is noted elsewhere
         level = promised.get((row["run"], journal["stage"]), row["promised"])
         if row["role"] != journal["role"] or (row["role"] == Role.WORKER.value and row["promised"] != level):
-            places = ("polls", "journals", "stages")
-            text = f"the tables {join_words(places)} do not agree on the role or the isolation level of "
-            yield Disagreement(row["run"], places, text + row["journal"])
+            yield Disagreement(row["run"], "readers-differ", {"journal": row["journal"]})
 
 
 def _assignments(s: Sources) -> Found:
@@ -490,8 +448,9 @@ def _by_journal(table: str, counts: Mapping[tuple[int, str], int], journals: Seq
     for journal in journals:
         had, count = journal[table], counts.get((journal["run"], journal["journal"]), 0)
         if had is not None and had != count:
-            text = f"the table {table} has {plural(count, 'row')} of journal {journal['journal']}, which had {had}"
-            yield Disagreement(journal["run"], (table, "journals"), text, lost=count < had)
+            rule = "journal-rows-missing" if count < had else "journal-rows-added"
+            columns = {"table": table, "count": count, "journal": journal["journal"], "had": had}
+            yield Disagreement(journal["run"], rule, columns)
 
 
 def _unknown_partitions(s: Sources) -> Found:
@@ -502,18 +461,18 @@ def _unknown_partitions(s: Sources) -> Found:
             stray = {(row["run"], row[name]) for row in rows if row[name] is not None} - known
             for run in sorted({run for run, _ in stray}):
                 numbers = [str(tp) for of_run, tp in sorted(stray) if of_run == run]
-                text = f"the table partitions lacks partitions that the table {table} names: "
-                yield Disagreement(run, ("partitions", table), text + join_words(numbers[:5]), lost=True)
+                columns = {"table": table, "partitions": join_words(numbers[:5])}
+                yield Disagreement(run, "partitions-missing", columns)
 
 
 def _topics(s: Sources) -> Found:
     """Compare the topic of each send with that of its partition, and the partitions of stages with their topics."""
     topics = {(row["run"], row["tp"]): row["topic"] for row in local_rows(s["partitions"])}
     sends = _read_table(s, "sends", ["topic", "tp"])
-    wrong: dict[tuple[int, tuple[str, ...]], int] = defaultdict(int)
+    wrong: dict[tuple[int, str], int] = defaultdict(int)
     for row in _counted(sends.filter(pc.is_valid(sends["tp"])), ["run", "topic", "tp"]).to_pylist():
         if topics.get((row["run"], row["tp"]), row["topic"]) != row["topic"]:
-            wrong[row["run"], ("sends", "partitions")] += row["count_all"]
+            wrong[row["run"], "sends"] += row["count_all"]
     reads: dict[tuple[int, str | None], set[str]] = defaultdict(set)
     for row in local_rows(s["stages"]):
         reads[row["run"], row["stage"]].add(row["in_topic"])
@@ -530,10 +489,10 @@ def _topics(s: Sources) -> Found:
             own = reads.get((row["run"], stages.get((row["run"], row["journal"]))))
             topic = topics.get((row["run"], row["tp"]))
             if own is not None and topic is not None and topic not in own:
-                wrong[row["run"], (table, "partitions", "stages")] += row["count_all"]
-    for (run, places), count in sorted(wrong.items()):
-        text = f"the tables {join_words(places)} name different topics: {plural(count, 'row')}"
-        yield Disagreement(run, places, text)
+                wrong[row["run"], table] += row["count_all"]
+    for (run, table), count in sorted(wrong.items()):
+        rule = "topics-of-sends-differ" if table == "sends" else "topics-of-stages-differ"
+        yield Disagreement(run, rule, {"table": table, "count": count})
 
 
 def _groups(s: Sources) -> Found:
@@ -548,8 +507,7 @@ def _groups(s: Sources) -> Found:
         pc.fill_null(pc.equal(both["group"], both["own"]), False),
     )
     for row in _counted(both.filter(pc.invert(equal)).drop_columns(["count_all"]), ["run"]).to_pylist():
-        text = f"the tables claims and ops name different groups for {plural(row['count_all'], 'operation')}"
-        yield Disagreement(row["run"], ("claims", "ops"), text)
+        yield Disagreement(row["run"], "groups-differ", {"count": row["count_all"]})
 
 
 def _replicas(s: Sources) -> Found:
@@ -563,10 +521,7 @@ def _replicas(s: Sources) -> Found:
     for row in _counted(_read_table(s, "batches", ["tp", "broker"]), ["run", "tp", "broker"]).to_pylist():
         if (row["run"], row["tp"], row["broker"]) not in listed:
             name = names.get((row["run"], row["tp"]), f"partition {row['tp']}")
-            text = (
-                f"the table replicas lacks the replica of {name} on broker {row['broker']}, which has batches"
-            )
-            yield Disagreement(row["run"], ("replicas", "batches"), text, lost=True)
+            yield Disagreement(row["run"], "replica-missing", {"partition": name, "broker": row["broker"]})
 
 
 def _expected(s: Sources) -> Found:
@@ -579,35 +534,34 @@ def _expected(s: Sources) -> Found:
         pc.equal(counted["count_all"], pc.add(counted["n_max"], 1)),
     )
     for row in _counted(counted.filter(pc.invert(whole)), ["run"]).to_pylist():
-        text = f"the table expected has rows twice, or lacks rows, of {plural(row['count_all'], 'input')}"
-        yield Disagreement(row["run"], ("expected",), text)
+        yield Disagreement(row["run"], "expected-numbers", {"count": row["count_all"]})
 
 
 def _stages(s: Sources) -> Found:
     """Compare the stage and group of operations, assignments and expected outputs with the journals and stages."""
     groups = {(row["run"], row["stage"]): row["group"] for row in local_rows(s["stages"])}
     stages = {(row["run"], row["journal"]): row["stage"] for row in local_rows(s["journals"])}
-    wrong: dict[tuple[int, tuple[str, ...]], set[str]] = defaultdict(set)
+    wrong: dict[tuple[int, str, str], set[str]] = defaultdict(set)
     for table, names in (("ops", ["journal", "stage", "group"]), ("assignments", ["journal", "group"])):
         for row in _counted(_read_table(s, table, names), ["run", *names]).to_pylist():
             journal = row["run"], row["journal"]
             if journal not in stages:
-                text = f"the table journals lacks journal {row['journal']}, which the table {table} names"
-                yield Disagreement(row["run"], ("journals", table), text, lost=True)
+                columns = {"journal": row["journal"], "table": table}
+                yield Disagreement(row["run"], "journal-missing", columns)
                 continue
             stage = row["run"], stages[journal]
             if row.get("stage", stage[1]) != stage[1]:
-                wrong[row["run"], (table, "journals")].add(row["journal"])
+                wrong[row["run"], table, "journals"].add(row["journal"])
             elif stage in groups and row["group"] not in (None, groups[stage]):
-                wrong[row["run"], (table, "stages")].add(row["journal"])
+                wrong[row["run"], table, "stages"].add(row["journal"])
     for row in _counted(
         _read_table(s, "expected", ["stage", "group"]), ["run", "stage", "group"]
     ).to_pylist():
         if row["group"] != groups.get((row["run"], row["stage"]), row["group"]):
-            wrong[row["run"], ("expected", "stages")].add(row["stage"])
-    for (run, places), names_of in sorted(wrong.items()):
-        text = f"the tables {join_words(places)} name different stages or groups for "
-        yield Disagreement(run, places, text + join_words(sorted(names_of)[:5]))
+            wrong[row["run"], "expected", "stages"].add(row["stage"])
+    for (run, table, other), names_of in sorted(wrong.items()):
+        columns = {"table": table, "other": other, "names": join_words(sorted(names_of)[:5])}
+        yield Disagreement(run, "stages-differ", columns)
 
 
 def _names(s: Sources) -> Found:
@@ -619,8 +573,7 @@ def _names(s: Sources) -> Found:
     named = commits.join(_read_table(s, "ops", ["op", "name"]), ["run", "op"])
     differs = named.filter(pc.fill_null(pc.not_equal(named["metadata"], named["name"]), False))
     for row in _counted(differs, ["run"]).to_pylist():
-        text = f"the tables offsets and ops name different operations for {plural(row['count_all'], 'offset commit')}"
-        yield Disagreement(row["run"], ("offsets", "ops"), text)
+        yield Disagreement(row["run"], "names-differ-in-offsets", {"count": row["count_all"]})
 
 
 def _sentinels(s: Sources) -> Found:
@@ -638,8 +591,5 @@ def _sentinels(s: Sources) -> Found:
         if end["role"] == Role.OBSERVER.value or key not in offsets or end["sentinel_offset"] is None:
             continue
         if not 0 <= end["sentinel_offset"] <= max(offsets[key]):
-            found = max(offsets[key])
-            text = f"the table ends has the sentinel of {names.get(key)} at offset {end['sentinel_offset']}"
-            yield Disagreement(
-                end["run"], ("ends", "records"), f"{text}, and the table records has it at {found}"
-            )
+            columns = {"partition": names.get(key), "end": end["sentinel_offset"], "found": max(offsets[key])}
+            yield Disagreement(end["run"], "sentinels-differ", columns)

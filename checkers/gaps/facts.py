@@ -1,23 +1,24 @@
-"""Gather the facts of each run that say whether its evidence is complete.
+"""Gather the facts of each run that say whether its evidence is complete, for the rules of `checkers.gaps.registry`.
 
-`checkers.checking.completeness` compares them with each other. Most are counted in the one pass of
-`checkers.stored.tally`. Facts that need a join are queried only if the counts show that there is something to find.
+Most facts are counted in the one pass of `checkers.stored.tally`. Facts that need a join are queried only if the counts
+show that there is something to find. The rules about counts that must be zero are here too (`AGREEMENTS`).
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from checkers.checking.agreement import conditions_of, recorded_contradictions
-from checkers.checking.run_facts import Fact
+from checkers.gaps.agreement import recorded_contradictions
+from checkers.gaps.rule import Fact, GapRule, RunEvidence
 from checkers.spark.frames import broadcast, local_rows
-from checkers.stored.broker_log import COMPLETE
-from checkers.stored.inputs import MISSING_OUTPUTS, OFFSETS_TOPIC
+from checkers.stored.broker_log import COMPLETE, PREPARED
+from checkers.stored.inputs import MISSING_OUTPUTS
 from checkers.stored.log_transactions import (
     FROM_THE_START,
     count_doubtful_producers,
@@ -29,7 +30,119 @@ from checkers.stored.operations import CUT_OFF, JOURNAL_OF, OPERATION_OF
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
 from checkers.stored.tally import Row, TableQuery, Tally
+from harness.model.promises import OFFSETS_TOPIC
 from harness.model.vocabulary import Fate, Role
+from harness.results.reasons import ReasonCode
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A condition for which no run leaves a row of a shared table, because two places would disagree."""
+
+    name: str  # of the count
+    table: str  # a field of `checkers.stored.tables.Tables`
+    where: str  # Spark SQL over its columns; null counts as false
+    places: tuple[str, ...]  # the recorded tables that state the fact
+    text: str  # the sentence, over `count` and (in a table that is counted by partition) `partition`
+    lost: bool = False  # the first place only lacks rows
+
+    @property
+    def rule(self) -> GapRule[RunEvidence]:
+        """The rule about the number of rows."""
+        return GapRule(
+            self.name.replace("_", "-"),
+            self._counts,
+            self.text,
+            where=lambda row: row["count"],
+            subject=self.name,
+            tables=self.places,
+            code=ReasonCode.INCOMPLETE_EVIDENCE if self.lost else ReasonCode.CONTRADICTORY_EVIDENCE,
+            only_new=self.lost,
+        )
+
+    def _counts(self, evidence: RunEvidence) -> Iterable[Row]:
+        if self.table in BY_PARTITION:
+            return [{"partition": row["name"], "count": row.get(self.name, 0)} for row in evidence.partitions]
+        return [{"count": evidence.numbers[self.name]}]
+
+
+_ROWS = "{count:offset} of {partition}"
+AGREEMENTS = (
+    *(
+        Agreement(
+            f"{name}_twice", "log_entries", f"{name}_twice", (table,), f"the table {table} has {_ROWS} twice"
+        )
+        for name, table in (("log", "batches"), ("record", "records"), ("commit", "offsets"))
+    ),
+    Agreement(
+        "commit_of_another",
+        "log_entries",
+        "commit is not null and held and (commit.producer_id != producer_id or commit.epoch != epoch "
+        "or commit.transactional != (fate != 'plain'))",
+        ("offsets", "batches"),
+        f"the tables offsets and batches name different producers, epochs or transactions for {_ROWS}",
+    ),
+    Agreement(
+        "commit_without_batch",
+        "log_entries",
+        "commit is not null and logged and not held",
+        ("batches", "offsets"),
+        f"the table offsets has offset commits where the table batches has no batch: {_ROWS}",
+        lost=True,
+    ),
+    Agreement(
+        "completed_partitions",
+        "states",
+        f"state in {COMPLETE} and size(tps) > 0",
+        ("transactions",),
+        "the table transactions has complete transactions that still have partitions: {count:row}",
+    ),
+    Agreement(
+        "preparations_differ",
+        "states",
+        f"state in {PREPARED} and before.state = 'Ongoing' and (before.producer_id != producer_id "
+        "or array_sort(before.tps) != array_sort(tps))",
+        ("transactions",),
+        "two states of a transaction in the table transactions do not agree on its producer or partitions: {count:row}",
+    ),
+    Agreement(
+        "partial_states",
+        "states",
+        "state is null or state != 'Tombstone' and (producer_id is null or epoch is null or tps is null)",
+        ("transactions",),
+        "the table transactions has states of which a part is missing: {count:row}",
+    ),
+    Agreement("ops_twice", "operations", "twice", ("ops",), "the table ops has {count:row} twice"),
+    Agreement(
+        "send_of_another",
+        "operations",
+        "exists(records, r -> not startswith(r.value, concat(operation.name, ':')))",
+        ("sends", "ops"),
+        "the table sends gives records to operations that their values do not name: {count:operation}",
+    ),
+    Agreement("sent_twice", "attempts", "twice", ("sends",), "the table sends has {count:row} twice"),
+    Agreement(
+        "sources_differ",
+        "attempts",
+        # A program may copy headers of Fencepost into other topics. If the digest differs, `corrupt` finds it.
+        "exists(positions, p -> p.topic = send.topic and p.correlation_key is null and p.digest = send.digest and not ("
+        "coalesce(p.output_name, '') = coalesce(send.output_name, '') and array_sort(coalesce(p.inputs, array())) = "
+        "array_sort(coalesce(send.inputs, array()))))",
+        ("sends", "records"),
+        "the tables sends and records name different inputs or output names for {count:record}",
+    ),
+)
+"""Rules over shared tables. Their names are those of counts."""
+BY_PARTITION = frozenset({"log_entries"})
+"""The tables whose rows are counted by partition."""
+
+
+def conditions_of(table: str) -> dict[str, str]:
+    """Return the conditions of the rules over a shared table, by name."""
+    return {rule.name: rule.where for rule in AGREEMENTS if rule.table == table}
+
+
+RULES = tuple(agreement.rule for agreement in AGREEMENTS)
 
 ENDS = ("committed", "aborted", "open")
 """How a transaction may have ended, if its client does not know it. If it has none of these ends, its end is not
@@ -226,7 +339,7 @@ def _unknown_markers(s: Sources, tables: Tables) -> DataFrame:
     """By partition, the producers with more markers than transactions in the transaction log, and the number of excess
     markers.
 
-    `checkers.checking.logs` leaves out the markers of other users of a shared cluster.
+    `checkers.gaps.logs` leaves out the markers of other users of a shared cluster.
     """
     return (
         count_markers(s, tables.tps, tables.states)
