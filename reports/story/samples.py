@@ -8,6 +8,7 @@ records of findings, and for a sample of all others.
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -489,8 +490,23 @@ class PartitionSample:
     def _adjusted(self, table: pa.Table, stamp_ns: np.ndarray) -> np.ndarray:
         """Return the times of batches as `Story.written_ns` defines them."""
         marker_ns = self._time_ns(table["marker_ms"])
-        begin_ns = self._begins_ns(table, marker_ns) if self._story.by_logs else stamp_ns
-        return np.asarray(np.fmin(np.fmax(stamp_ns, begin_ns), marker_ns))
+        begins_ns = self._begins_ns(table, marker_ns)
+        if not self._story.by_logs:
+            # A journal says when the record was sent, which may be long before the transaction that its marker ended.
+            begins_ns = np.where(self._inside(stamp_ns), stamp_ns, begins_ns)
+        return np.asarray(np.fmin(np.fmax(stamp_ns, begins_ns), marker_ns))
+
+    @cached_property
+    def _begins_by_id(self) -> dict[str, np.ndarray]:
+        """By transactional id: when its transactions began, in order."""
+        table = self._story.transactions.select(["transactional_id", "begin_ns"]).drop_null()
+        if not len(table):
+            return {}
+        table = table.sort_by([("transactional_id", "ascending"), ("begin_ns", "ascending")])
+        begins_ns = table["begin_ns"].to_numpy().astype(np.float64)
+        by_id = table.group_by("transactional_id", use_threads=False).aggregate([([], "count_all")])
+        borders = np.cumsum(by_id["count_all"].to_numpy())[:-1]
+        return dict(zip(by_id["transactional_id"].to_pylist(), np.split(begins_ns, borders), strict=True))
 
     def _begins_ns(self, table: pa.Table, marker_ns: np.ndarray) -> np.ndarray:
         """Return when the transactions of batches began. NaN: not known, or in no transaction."""
@@ -498,9 +514,7 @@ class PartitionSample:
         producer = table["producer_id"].to_numpy()
         in_transaction = table["transactional"].to_numpy() & ~table["control"].to_numpy(zero_copy_only=False)
         for number in np.unique(producer[in_transaction]).tolist():
-            own_id = self._story.ids_by_producer.get(number)
-            rows = self._story.transactions_of(own_id) if own_id is not None else []
-            known_ns = np.array([row["begin_ns"] for row in rows if row["begin_ns"] is not None], np.float64)
+            known_ns = self._begins_by_id.get(self._story.ids_by_producer.get(number, ""), np.empty(0))
             own = np.flatnonzero(in_transaction & (producer == number))
             until_ns = np.where(np.isnan(marker_ns[own]), np.inf, marker_ns[own] + TICK_NS)
             last = np.searchsorted(known_ns, until_ns, side="right") - 1
