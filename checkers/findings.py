@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from checkers.spark.frames import broadcast
+from harness.common.wording import join_words, number
 from harness.results.example import Example
-from harness.results.wording import join_words, number
 
 UNDECIDED_INFIX = "/undecided: "
 """In the name of a row that may be a finding: after the anomaly, and before why it is not decided."""

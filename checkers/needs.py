@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from checkers.checker import NEEDS, ONLY_LAST_RECORDS, TRANSACTION_NEEDS, refused_log
 from checkers.gaps.progress import BY_MARKERS, NOT_IDENTIFIED
 from checkers.gaps.rule import EvidenceCounts
+from harness.common.wording import join_words
 from harness.model.promises import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from harness.model.vocabulary import OffsetTracking
 from harness.results.reasons import (
@@ -18,7 +19,6 @@ from harness.results.reasons import (
     Reason,
     ReasonCode,
 )
-from harness.results.wording import join_words
 
 if TYPE_CHECKING:
     from checkers.stored.sources import StoredRun

@@ -16,8 +16,7 @@ import click
 
 from fencepost.api import MESSAGE_FILE_VARIABLE
 from harness.common.errors import ExitStatus, FencepostError, UsageError
-from harness.common.names import unknown
-from harness.common.secrets import redact_text
+from harness.common.wording import redact_text, unknown
 from harness.settings.options import FIELDS
 
 COMMANDS = (

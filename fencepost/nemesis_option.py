@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.common.errors import UsageError
-from harness.common.names import check_name, nearest
+from harness.common.wording import check_name, nearest
 from harness.model.fault_names import CRASH_POINTS, RANDOM, expand_names
 from harness.model.pipeline import PipelineSpec
 from harness.model.vocabulary import WorkerStep

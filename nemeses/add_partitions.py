@@ -11,8 +11,7 @@ from random import Random
 
 from harness.cluster import Ability
 from harness.common.errors import UsageError, WaitTimeout
-from harness.common.names import check_name, on_one_line
-from harness.results.wording import join_words
+from harness.common.wording import check_name, join_words, on_one_line
 from harness.runner.nemesis import (
     DrawnFault,
     FaultContext,

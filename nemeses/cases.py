@@ -17,11 +17,11 @@ from typing import TypeVar
 from msgspec import structs
 
 from harness.common.errors import FaultFailed, PipelineFailed, WaitTimeout
+from harness.common.wording import plural
 from harness.network import ActiveEffect, ApplyRule
 from harness.processes.control_line import CaseEnd, CaseOrder, Command
 from harness.protocol.cases import OVER, Case, CaseOutcome, decode_cases, write_outcomes
 from harness.protocol.rules import ProtocolRule
-from harness.results.wording import plural
 from harness.runner.nemesis import (
     DrawnFault,
     FaultContext,

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from random import Random
 
 from harness.cluster import Ability
+from harness.common.wording import join_words
 from harness.environment.kafka_versions import kafka_version
-from harness.results.wording import join_words
 from harness.runner.nemesis import (
     DrawnFault,
     FaultContext,

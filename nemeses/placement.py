@@ -8,8 +8,8 @@ from random import Random
 
 from harness.cluster import Ability, Broker, Cluster, PartitionView
 from harness.common.errors import WaitTimeout
+from harness.common.wording import plural
 from harness.model.pipeline import TopicPartition
-from harness.results.wording import plural
 from harness.runner.nemesis import (
     DrawnFault,
     FaultContext,

@@ -10,8 +10,8 @@ from functools import partial
 from random import Random
 
 from harness.cluster import Ability
+from harness.common.wording import join_words
 from harness.environment.kafka import versions
-from harness.results.wording import join_words
 from harness.runner.nemesis import (
     VERSIONS,
     DrawnFault,

@@ -6,6 +6,7 @@ Console, HTML report and reproducer share these sentences.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.common.wording import join_words, number, plural, printable
 from harness.results.conclusions import (
     Affected,
     ControlRun,
@@ -15,7 +16,6 @@ from harness.results.conclusions import (
     recurrences,
 )
 from harness.results.verdict import AnomalyFindings, Verdict
-from harness.results.wording import join_words, number, plural, printable
 
 CONTROL = "--control"
 LABELS = {

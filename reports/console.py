@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from harness.common.wording import join_words, plural, printable
 from harness.record.history_form import KNOWN
 from harness.results.reasons import by_cause
 from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict, checks_without_evidence
-from harness.results.wording import join_words, plural, printable
 from reports.conclusions import conclusion, describe_not_decided
 from reports.findings_text import describe_count, describe_permitted, first_example_sentence
 from reports.liveness_text import describe_recovery

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from harness.common.wording import join_words, number, plural, printable
 from harness.results.example import describe_example
 from harness.results.verdict import AnomalyFindings, IndeterminateOperations
-from harness.results.wording import join_words, number, plural, printable
 
 
 def describe_count(anomaly: str, findings: AnomalyFindings) -> str:

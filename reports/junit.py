@@ -10,8 +10,8 @@ exercised.
 from collections.abc import Iterable, Iterator, Sequence
 from xml.etree import ElementTree
 
+from harness.common.wording import printable
 from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict
-from harness.results.wording import printable
 from reports.findings_text import describe_count, example_sentences
 from reports.liveness_text import describe_recovery
 

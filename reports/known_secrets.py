@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.common.documents import read_toml
-from harness.common.secrets import REDACTED, is_secret
+from harness.common.wording import REDACTED, is_secret
 
 SHORTEST_SECRET = 6
 """A shorter value is not searched for in other texts, because it would be found everywhere."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from harness.results.liveness import Liveness
-from harness.results.wording import join_words, number, plural, printable
+from harness.common.wording import join_words, number, plural, printable
+from harness.results.recovery import Liveness
 
 NOT_SEEN, NOT_KNOWN, NOT_MEASURED = "not seen", "not known", "not measured"
 NOT_APPLICABLE = "none"

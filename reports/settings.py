@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.common.secrets import redact_setting
-from harness.results.wording import printable
+from harness.common.wording import printable, redact_setting
 
 MOST_CHARACTERS = 400
 

@@ -7,6 +7,7 @@ times are known.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from harness.common.wording import join_words, plural, printable
 from harness.model.vocabulary import Guarantee
 from harness.results.conclusions import OriginKind
 from harness.results.reasons import Reason, by_cause
@@ -18,7 +19,6 @@ from harness.results.verdict import (
     Validity,
     checks_without_evidence,
 )
-from harness.results.wording import join_words, plural, printable
 from reports.conclusions import share
 from reports.findings_text import describe_count
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.common.wording import milliseconds, number
 from harness.model.vocabulary import Outcome
 from harness.record.table_reader import RunTables
 from harness.results.verdict import FaultReport
-from harness.results.wording import milliseconds, number
 
 WORK = ("txn", "send", "commit-offsets")
 """The kinds of operations that do the work of a stage."""

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from harness.common.errors import UsageError
+from harness.common.wording import join_words
 from harness.model.vocabulary import Isolation, WorkerStep
-from harness.results.wording import join_words
 from harness.roles.transactions import ErrorHandling
 from workloads.model.policy import CORRECT, Delivery, Policy
 from workloads.model.workload import HEADERS, NULL_VALUES, Workload

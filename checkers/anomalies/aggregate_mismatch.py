@@ -26,8 +26,8 @@ from pyspark.sql import functions as F
 from checkers.findings import NO_OPERATIONS, AnomalyWording, Suspect, finding, record_position
 from checkers.spark.frames import broadcast
 from checkers.stored.tables import Tables
+from harness.common.wording import printable
 from harness.results.example import CONTENT_LIMIT, Example
-from harness.results.wording import printable
 
 ADDING = "visible and size(adds) > 0"
 SUMMED = "found and visible and state is not null and not sentinel"

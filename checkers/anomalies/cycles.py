@@ -44,8 +44,8 @@ from pyspark.sql import DataFrame
 
 from checkers.external_tables import BAD, GRAPHS, PROCESS, REALTIME, RW, WR, WW, CycleKind, ExternalTables
 from checkers.findings import AnomalyWording, example_line
+from harness.common.wording import join_words, printable
 from harness.results.example import Example
-from harness.results.wording import join_words, printable
 
 EDGES = {
     WR: "one read what another wrote (wr)",

@@ -19,9 +19,9 @@ Reference: Berenson et al. 1995, P1, "dirty read"; Adya 1999, G1a; KIP-98, "read
 from checkers.findings import AnomalyWording, Rule, reader, record
 from checkers.stored.broker_log import READERS
 from checkers.stored.sources import CLOCK_MARGIN_MS
+from harness.common.wording import printable
 from harness.model.vocabulary import Isolation
 from harness.results.example import Example
-from harness.results.wording import printable
 
 RETURNED_MS = "(wall_ms + return_ns / 1e6)"
 TOO_EARLY = f"coalesce(fate = 'commit' and {RETURNED_MS} + {CLOCK_MARGIN_MS}D < marker_ms, false)"

@@ -22,9 +22,9 @@ from pyspark.sql import functions as F
 from checkers.external_tables import ExternalTables
 from checkers.findings import MAX_SHOWN, AnomalyWording, Rule, finding, operation, operations, record
 from checkers.spark.frames import broadcast
+from harness.common.wording import join_words, printable
 from harness.model.vocabulary import Role
 from harness.results.example import Example
-from harness.results.wording import join_words, printable
 
 NAME = "duplicate"
 # A pipeline may forward the header that names an attempt, so the name counts only in the topic of the send.

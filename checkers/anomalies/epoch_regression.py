@@ -18,8 +18,8 @@ Reference: KIP-98, "fencing zombies"; KIP-360; KIP-890.
 """
 
 from checkers.findings import AnomalyWording, Rule, state
+from harness.common.wording import printable
 from harness.results.example import Example
-from harness.results.wording import printable
 
 NAME = "epoch-regression"
 

@@ -19,8 +19,8 @@ Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024), "aborted read".
 
 from checkers.findings import AnomalyWording, Rule, offsets, operation, records
 from checkers.stored.sources import CLOCK_MARGIN_MS
+from harness.common.wording import error_code, printable
 from harness.results.example import Example
-from harness.results.wording import error_code, printable
 
 RECORDS = "filter(records, r -> r.effect = 'commit')"
 OFFSETS = "filter(commits, c -> c.transactional and c.effect = 'commit')"

@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame
 
 from checkers.findings import AnomalyWording, finding, record_position
 from checkers.stored.tables import Tables
+from harness.common.wording import printable
 from harness.results.example import Example, Record
-from harness.results.wording import printable
 
 
 def group_offset_regression(tables: Tables) -> DataFrame:

@@ -18,8 +18,8 @@ Reference: KAFKA-14402, KIP-890; KIP-664.
 """
 
 from checkers.findings import AnomalyWording, Rule, record_position
+from harness.common.wording import printable
 from harness.results.example import Example
-from harness.results.wording import printable
 
 RULES = (
     Rule(

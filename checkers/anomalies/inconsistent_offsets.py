@@ -23,8 +23,8 @@ from pyspark.sql import functions as F
 from checkers.external_tables import ExternalTables
 from checkers.findings import MAX_SHOWN, AnomalyWording, Suspect, finding, operations, record, record_position
 from checkers.stored.tables import Tables
+from harness.common.wording import join_words, printable
 from harness.results.example import Example
-from harness.results.wording import join_words, printable
 
 NAME = "inconsistent-offsets"
 SUSPECTS = (Suspect("log_entries", "values_differ"),)

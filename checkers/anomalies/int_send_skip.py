@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame
 
 from checkers.external_tables import SKIPS, ExternalTables
 from checkers.findings import AnomalyWording, example_line, jump_findings
+from harness.common.wording import printable
 from harness.results.example import Example
-from harness.results.wording import printable
 
 
 def int_send_skip_external(tables: ExternalTables) -> DataFrame:

@@ -45,8 +45,8 @@ from checkers.findings import (
 from checkers.spark.frames import broadcast
 from checkers.stored.inputs import MISSING_OUTPUTS
 from checkers.stored.tables import Tables
+from harness.common.wording import join_words, printable
 from harness.results.example import UNNAMED_OPERATION, Example, PassingCommit
-from harness.results.wording import join_words, printable
 
 LOST = ("run", "of", "input", "group")
 """These columns identify a lost input: its run, partition and offset, and the group that went past it."""

@@ -30,8 +30,8 @@ from pyspark.sql import DataFrame
 
 from checkers.external_tables import LOST, ExternalTables
 from checkers.findings import AnomalyWording, Rule, finding, operation, record
+from harness.common.wording import printable
 from harness.results.example import Example
-from harness.results.wording import printable
 
 NAME = "lost-write"
 GONE = "(element.covered and not element.held)"

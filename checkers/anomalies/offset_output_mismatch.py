@@ -53,8 +53,8 @@ from checkers.findings import (
 from checkers.spark.frames import broadcast
 from checkers.stored.operations import CLAIMS_WITHOUT_COMMIT
 from checkers.stored.tables import Tables
+from harness.common.wording import join_words, printable
 from harness.results.example import Example
-from harness.results.wording import join_words, printable
 
 NAME = "offset-output-mismatch"
 

@@ -33,8 +33,8 @@ from pyspark.sql import functions as F
 from checkers.findings import MAX_SHOWN, AnomalyWording, finding, record_position
 from checkers.spark.frames import broadcast
 from checkers.stored.tables import Tables
+from harness.common.wording import join_words, printable
 from harness.results.example import Example
-from harness.results.wording import join_words, printable
 
 NAME = "order-violation"
 SAME_KEY = "partition by run, topic, key, output_name, tp, in_tp"

@@ -16,8 +16,8 @@ Reference: KIP-447, "zombie fencing by generation"; Wang et al. 2021, "Consisten
 """
 
 from checkers.findings import AnomalyWording, Rule, operation, record_position
+from harness.common.wording import join_words, printable
 from harness.results.example import Example
-from harness.results.wording import join_words, printable
 
 RULES = (
     Rule(

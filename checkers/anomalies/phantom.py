@@ -31,9 +31,9 @@ from checkers.findings import AnomalyWording, Rule, Suspect, finding, operation,
 from checkers.spark.frames import broadcast
 from checkers.stored.operations import CUT_OFF, JOURNAL_OF, OPERATION_OF
 from checkers.stored.tables import Tables
+from harness.common.wording import printable
 from harness.record.history_form import OK
 from harness.results.example import Example, describe_fate
-from harness.results.wording import printable
 
 NAME = "phantom"
 NOT_DUE = "its input must not lead to it"

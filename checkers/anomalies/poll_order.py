@@ -48,8 +48,8 @@ from checkers.findings import (
     reader,
     record_position,
 )
+from harness.common.wording import printable
 from harness.results.example import Example
-from harness.results.wording import printable
 
 
 def _rule(name: str, move: str, inside: bool) -> Rule:

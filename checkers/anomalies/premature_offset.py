@@ -17,8 +17,8 @@ Reference: KIP-98, "consume-transform-produce"; auto-commit before processing is
 """
 
 from checkers.findings import AnomalyWording, Rule, operation
+from harness.common.wording import printable
 from harness.results.example import Example
-from harness.results.wording import printable
 
 RULES = (
     Rule(

@@ -27,8 +27,8 @@ from pyspark.sql import functions as F
 from checkers.findings import AnomalyWording, Findings, finding, lookup, record_position
 from checkers.spark.frames import broadcast
 from checkers.stored.tables import Tables
+from harness.common.wording import join_words, printable
 from harness.results.example import Example, Part
-from harness.results.wording import join_words, printable
 
 MUST_HOLD = "r.log_start <= base_offset and last_offset < r.end"
 """The replica `r` must hold the batch."""

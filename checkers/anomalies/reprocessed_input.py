@@ -20,8 +20,8 @@ Reference: KIP-98; Wang et al. 2021, "Consistency and Completeness" (SIGMOD).
 """
 
 from checkers.findings import MAX_SHOWN, AnomalyWording, Rule, record_position
+from harness.common.wording import join_words
 from harness.results.example import Example
-from harness.results.wording import join_words
 
 NAME = "reprocessed-input"
 VISIBLE = "filter(outputs, o -> o.visible and o.output_name is not null)"

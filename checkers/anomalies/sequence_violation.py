@@ -17,8 +17,8 @@ Reference: KIP-98, "idempotent producer guarantees".
 """
 
 from checkers.findings import AnomalyWording, Rule, record_position
+from harness.common.wording import printable
 from harness.results.example import Example
-from harness.results.wording import printable
 
 NUMBERS = 2**31
 """The count of all sequence numbers."""

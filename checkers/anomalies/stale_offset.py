@@ -19,8 +19,8 @@ Reference: KIP-447, "unstable offset commits"; KAFKA-9346.
 """
 
 from checkers.findings import AnomalyWording, Rule, operation, record_position
+from harness.common.wording import printable
 from harness.results.example import Example
-from harness.results.wording import printable
 
 RULES = (
     Rule(

@@ -33,8 +33,8 @@ Reference: KIP-98; KAFKA-14402; Jepsen on Bufstream 0.1.0 (2024), "stuck consume
 """
 
 from checkers.findings import AnomalyWording
+from harness.common.wording import printable
 from harness.results.example import Example
-from harness.results.wording import printable
 
 
 def _sentence(e: Example) -> str:

@@ -18,8 +18,8 @@ Reference: KIP-98, "transaction coordinator"; KIP-664.
 """
 
 from checkers.findings import AnomalyWording, Rule, state
+from harness.common.wording import join_words, printable
 from harness.results.example import Example
-from harness.results.wording import join_words, printable
 
 RULES = (
     Rule(

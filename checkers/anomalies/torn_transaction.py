@@ -48,8 +48,8 @@ from checkers.findings import (
 )
 from checkers.stored.log_transactions import transactions_of_operations
 from checkers.stored.tables import Tables
+from harness.common.wording import printable
 from harness.results.example import Example, describe_fate
-from harness.results.wording import printable
 
 NAME = "torn-transaction"
 IN_TWO = "a marker is between its records"

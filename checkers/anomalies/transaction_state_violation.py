@@ -30,8 +30,8 @@ client causes it if it does not know that no transaction was begun.
 """
 
 from checkers.findings import AnomalyWording, Rule, state
+from harness.common.wording import printable
 from harness.results.example import Example
-from harness.results.wording import printable
 
 RESTING = ("Empty", "CompleteCommit", "CompleteAbort")
 PREVIOUS = {

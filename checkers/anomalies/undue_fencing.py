@@ -23,9 +23,9 @@ from pyspark.sql import DataFrame
 from checkers.findings import AnomalyWording, Suspect, finding, operation
 from checkers.spark.frames import broadcast
 from checkers.stored.tables import Tables
+from harness.common.wording import printable
 from harness.model.vocabulary import Outcome
 from harness.results.example import Example
-from harness.results.wording import printable
 
 ID = ("run", "transactional_id")
 EARLIEST_NS, LATEST_NS = -(2**62), 2**62

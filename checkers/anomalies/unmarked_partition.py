@@ -31,8 +31,8 @@ from pyspark.sql import functions as F
 from checkers.findings import AnomalyWording, Findings, finding, wanted_keys
 from checkers.spark.frames import broadcast
 from checkers.stored.tables import Tables
+from harness.common.wording import printable
 from harness.results.example import Example, Part, Record
-from harness.results.wording import printable
 
 Row = Mapping[str, Any]
 LOG = ("run", "tp", "producer_id")

@@ -36,8 +36,8 @@ from pyspark.sql import DataFrame
 from checkers.findings import AnomalyWording, Rule, finding, operation, record_position
 from checkers.spark.frames import prefer_hash_join
 from checkers.stored.tables import Tables
+from harness.common.wording import printable
 from harness.results.example import Example
-from harness.results.wording import printable
 
 NAME = "zombie-write"
 EFFECTIVE = """array_contains(records.effect, 'commit') or array_contains(commits.effect, 'commit')

@@ -27,12 +27,12 @@ from checkers.stored.prepared_sources import hide_journals, join_by_correlation_
 from checkers.stored.sources import INLINE_ROWS, StoredRun, count_rows, read_sources
 from checkers.stored.tables import make_tables
 from harness.common.errors import EnvironmentFailure, FencepostError
+from harness.common.wording import join_words
 from harness.model.vocabulary import Premise
 from harness.results.conclusions import NotDecided
 from harness.results.example import Example
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.results.verdict import EXAMPLES, STAGE, AnomalyFindings, CheckResult, IndeterminateOperations
-from harness.results.wording import join_words
 
 __all__ = ["StoredRun", "check_each_run", "check_runs"]
 

@@ -11,8 +11,8 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
+from harness.common.wording import join_words, number
 from harness.results.conclusions import Contrast
-from harness.results.wording import join_words, number
 
 MOST_CONTRASTS = 3
 LEAST_DIFFERENCE = 0.3

@@ -15,8 +15,8 @@ from checkers.contrasts.contrast import Categories, Codes, Dimension, Numbers, S
 from checkers.contrasts.partitioners import PARTITIONERS
 from checkers.contrasts.subjects import INPUT, TRANSACTION, RunSubjects
 from checkers.stored.sources import StoredRun
+from harness.common.wording import printable
 from harness.results.verdict import FaultReport
-from harness.results.wording import printable
 
 AFTER_S = 5.0
 """So long after its heal, a fault may still have effects: members join again, and their first batches are processed."""

@@ -11,9 +11,9 @@ from msgspec import structs
 
 from checkers.contrasts.contrast import Flags, Numbers
 from checkers.contrasts.dimensions import BEFORE, MARGIN_S, SubjectComparison, phases
+from harness.common.wording import join_words, number, plural, printable
 from harness.results.conclusions import Contrast, ControlRun, Origin, OriginKind
 from harness.results.verdict import AnomalyFindings, FaultReport
-from harness.results.wording import join_words, number, plural, printable
 
 LEAST_EXPECTED = 3.0
 """If fewer affected subjects than this were expected before the first fault, none of them there shows nothing."""

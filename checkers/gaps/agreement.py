@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from checkers.gaps.rule import Fact, GapRule, Row, RunEvidence
 from checkers.spark.frames import local_rows
 from checkers.stored.sources import Sources, read_columns
+from harness.common.wording import join_words
 from harness.model.vocabulary import SENTINEL_VALUE, Outcome, Role
 from harness.results.reasons import ReasonCode
-from harness.results.wording import join_words
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from checkers.gaps.rule import GapRule, Row, RunEvidence, once
 from checkers.registry import COMPLETE_PARTITIONS
+from harness.common.wording import plural
 from harness.model.promises import FETCH, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from harness.model.vocabulary import Isolation
 from harness.results.reasons import NO_OFFSETS_WITHIN, ReasonCode
-from harness.results.wording import plural
 
 CONTRADICTORY = ReasonCode.CONTRADICTORY_EVIDENCE
 LOGS_CUT = ("several-logs-end-early", "log-ends-early")

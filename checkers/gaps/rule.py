@@ -15,10 +15,10 @@ from functools import cached_property
 from string import Formatter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from harness.common.wording import plural
 from harness.model.promises import INTERNAL_TOPICS, SEGMENTS, Promises
 from harness.model.vocabulary import Exercise, Role, outputs_in
 from harness.results.reasons import Reason, ReasonCode
-from harness.results.wording import plural
 
 if TYPE_CHECKING:
     from checkers.stored.sources import StoredRun

@@ -40,12 +40,12 @@ from checkers.histories.tables import make_external, records_of
 from checkers.registry import ALLOWED_WITH_SUBSCRIBE, CHECKERS, HISTORY_CHECKERS, INDETERMINATE, checker_of
 from checkers.spark.errors import translate_spark_errors
 from harness.common.errors import FencepostError, UnreadableInput
+from harness.common.wording import join_words, number, printable
 from harness.model.promises import HISTORY_FILE
 from harness.record.history_form import NAMES, NAMES_FROM, OPS, OUTCOMES
 from harness.results.example import Dependency, Part, Record
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.results.verdict import CALLER, EXAMPLES, AnomalyFindings, CheckResult
-from harness.results.wording import join_words, number, printable
 
 OPERATION_COLUMNS = ("op", "process", "f", "outcome", "invoked", "invoke_ns", "complete_ns")
 OPERATION = pa.schema([OPS.field(name) for name in ("run", *OPERATION_COLUMNS)])

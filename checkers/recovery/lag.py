@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 from msgspec import structs
 
 from harness.common.errors import UnreadableInput
+from harness.common.wording import number, plural, printable
 from harness.model.pipeline import CONSUMER_OFFSETS
 from harness.model.vocabulary import Fate, OffsetTracking
 from harness.record.table_reader import Row, RunTables
-from harness.results.lag import EntryCounts, Lag, PartitionLag
+from harness.results.recovery import EntryCounts, Lag, PartitionLag
 from harness.results.run_metadata import StageProgress
-from harness.results.wording import number, plural, printable
 
 NO_LOGS = "the run has no tables of the broker logs, which show offset commits and markers"
 _OFFSETS = ("log_tp", "log_offset", "group", "tp", "committed", "producer_id", "transactional")

@@ -34,7 +34,7 @@ from harness.record.timeline.partition_offsets import (
     partition_logs,
     sorted_times,
 )
-from harness.results.liveness import LEAST_BEFORE_S, Liveness
+from harness.results.recovery import LEAST_BEFORE_S, Liveness
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
 

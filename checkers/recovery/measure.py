@@ -23,6 +23,7 @@ from checkers.recovery.liveness import (
 )
 from checkers.registry import checker_of
 from harness.common.errors import UnreadableInput
+from harness.common.wording import printable
 from harness.model.pipeline import PipelineSpec
 from harness.model.promises import Promises
 from harness.model.vocabulary import Premise
@@ -30,11 +31,10 @@ from harness.record.protocol_journal import ProtocolJournal
 from harness.record.table_reader import RunTables
 from harness.record.timeline.partition_offsets import first_waiting, sorted_times
 from harness.results.example import Example
-from harness.results.liveness import Liveness
 from harness.results.reasons import Reason, ReasonCode
+from harness.results.recovery import Liveness
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import AnomalyFindings, FaultReport
-from harness.results.wording import printable
 
 MOST_EXAMPLES = 10
 MOST_DRIFT_MS = 500.0

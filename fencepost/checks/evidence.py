@@ -16,9 +16,8 @@ import pyarrow.parquet as pq
 
 from checkers.recovery.lag import measure_lag
 from checkers.recovery.measure import Recovery, measure_recovery
-from harness.clients.requests_sent import APIS
 from harness.common.errors import UnreadableInput
-from harness.model.error_codes import error_codes
+from harness.model.kafka_protocol import APIS, error_codes
 from harness.model.promises import NO_WITNESS
 from harness.model.vocabulary import Premise
 from harness.record.client_history import file_crc
@@ -29,7 +28,7 @@ from harness.record.run_tables import PLAN, require_ended
 from harness.record.schema import HISTORY, LOG, find_mismatch
 from harness.record.table_reader import RunTables
 from harness.results.conclusions import ControlRun
-from harness.results.lag import Lag
+from harness.results.recovery import Lag
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import Verdict
 from harness.settings.run_file import StoredPlan

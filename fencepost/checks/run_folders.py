@@ -8,7 +8,7 @@ from pathlib import Path
 
 from checkers.histories.files import Url, is_url
 from harness.common.errors import UnreadableInput, UsageError, value_or_error
-from harness.common.secrets import redact_text
+from harness.common.wording import redact_text
 from harness.record.run_tables import PLAN
 from harness.results.suite import SUITE_FILE
 

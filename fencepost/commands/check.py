@@ -16,7 +16,7 @@ from fencepost.commands import flags as command_flags
 from fencepost.commands import output
 from fencepost.runs.progress import progress_for
 from harness.common.errors import ExitStatus, UsageError
-from harness.common.names import check_name
+from harness.common.wording import check_name
 from harness.results.verdict import Verdict, worst_status
 from harness.settings.options import Options
 

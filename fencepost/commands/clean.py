@@ -10,7 +10,7 @@ from fencepost.commands import options as cli_options
 from fencepost.commands import output
 from harness.cluster.kinds.registry import CLUSTERS
 from harness.common.errors import ExitStatus, UsageError
-from harness.common.names import on_one_line
+from harness.common.wording import on_one_line
 from harness.settings.kinds import Duration
 from harness.settings.options import Options, parse_set
 from harness.settings.tags import IDLE, tag_of

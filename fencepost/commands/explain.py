@@ -7,7 +7,7 @@ import click
 
 from fencepost import registry
 from harness.common.errors import ExitStatus, UsageError
-from harness.common.names import on_one_line
+from harness.common.wording import on_one_line
 from harness.results.reasons import CODES, ReasonCode, remedy_of
 
 WIDTH = 100

@@ -8,9 +8,8 @@ import click
 
 from fencepost.checks.run_folders import find_run
 from harness.common.errors import ExitStatus, UsageError
-from harness.common.names import check_name
+from harness.common.wording import check_name, plural, printable, size
 from harness.results.verdict import Verdict
-from harness.results.wording import plural, printable, size
 
 if TYPE_CHECKING:
     from reports.pictures.perfetto import TraceSummary

@@ -8,7 +8,7 @@ import click
 from fencepost import registry
 from fencepost.commands import output
 from harness.common.errors import ExitStatus
-from harness.common.names import check_name
+from harness.common.wording import check_name
 
 if TYPE_CHECKING:
     from harness.runner.nemesis import Nemesis

@@ -83,7 +83,7 @@ def print_history(history: str, result: Verdict | FencepostError, *, as_json: bo
     Args:
         stored: True for a stored run, false for an external history.
     """
-    from harness.results.wording import printable
+    from harness.common.wording import printable
 
     name = printable(history, 4000)
     if isinstance(result, FencepostError):

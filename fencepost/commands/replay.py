@@ -16,7 +16,7 @@ from fencepost.commands import options as cli_options
 from fencepost.commands import output
 from fencepost.runs.progress import progress_for
 from harness.common.errors import ExitStatus, UsageError
-from harness.common.secrets import redact_text
+from harness.common.wording import redact_text
 from harness.record.run_tables import PLAN
 from harness.settings.options import Options, parse_set
 from harness.settings.run_file import StoredPlan

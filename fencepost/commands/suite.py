@@ -229,8 +229,8 @@ def _default_jobs() -> int:
 
 def _print_result(suite: "Suite", folder: Path, resume_command: str, *, as_json: bool) -> None:
     """Print each run that needs a look, the remarks, the counts, and the paths."""
+    from harness.common.wording import printable
     from harness.results.suite import CellState
-    from harness.results.wording import printable
     from reports.suites.wording import headline, lead, since, worst_first
 
     stream = sys.stderr if as_json else sys.stdout

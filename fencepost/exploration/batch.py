@@ -13,11 +13,11 @@ from fencepost import registry
 from fencepost.exploration.record import CaseVerdict, Scope, TriedCase
 from fencepost.runs.carry_out import FinishedRun, perform_run
 from harness.common.progress import Progress, ProgressSnapshot
+from harness.common.wording import plural
 from harness.protocol.cases import Case, CaseOutcome, encode_cases
 from harness.protocol.rules import ProtocolRule
 from harness.results.example import Example
 from harness.results.verdict import Verdict
-from harness.results.wording import plural
 from harness.runner.interrupt import Interrupt
 from harness.runner.nemesis import PlannedFault, Target
 from harness.runner.schedule import Schedule

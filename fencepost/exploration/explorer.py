@@ -40,14 +40,13 @@ from fencepost.exploration.space import PAIR, CaseKind, Request, cases_of, pairs
 from fencepost.runs.run_spark import RunSpark
 from harness.clients.driver import Driver
 from harness.common.errors import PipelineFailed, UsageError
-from harness.common.names import check_name
 from harness.common.progress import Progress
+from harness.common.wording import check_name, plural
 from harness.environment.java import find_java
 from harness.environment.kafka_versions import kafka_version
 from harness.protocol.cases import Case, CaseOutcome, read_outcomes
 from harness.record.protocol_journal import JOURNAL, RequestRecord, read_requests
 from harness.results.reasons import Reason, ReasonCode
-from harness.results.wording import plural
 from harness.runner.interrupt import Interrupt
 from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options

@@ -8,9 +8,9 @@ from typing import Any
 
 from fencepost.exploration.record import CaseVerdict, Exploration, TriedCase
 from fencepost.exploration.space import BY_DEFAULT, PAIR, CaseKind
+from harness.common.wording import join_words, plural, printable
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import AnomalyFindings, Verdict
-from harness.results.wording import join_words, plural, printable
 
 SIGNS = {
     CaseVerdict.RIGHT: ".",

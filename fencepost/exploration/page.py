@@ -19,10 +19,10 @@ from fencepost.exploration.outcome import (
     wrong_without_fault,
 )
 from fencepost.exploration.record import FILE, CaseVerdict, Exploration, TriedCase
+from harness.common import wording as words
 from harness.protocol.cases import CaseOutcome
 from harness.record.table_reader import RunTables
 from harness.record.timeline.markers import batches_of
-from harness.results import wording as words
 from reports.html import template as shared
 from reports.pictures.trace_lines import trace_lines
 from reports.story.run import Story

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from fencepost.exploration.record import Scope
 from harness.common.errors import UsageError
-from harness.common.names import check_name, on_one_line
+from harness.common.wording import check_name, on_one_line
 from harness.protocol.cases import OVER, Case, CaseFault, CaseOutcome
 from harness.protocol.rule_checks import possible_errors
 from harness.protocol.rules import Action, ClientConnection, ProtocolRule, Release, Selector, When

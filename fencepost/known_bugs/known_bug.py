@@ -13,7 +13,7 @@ from fencepost import registry
 from fencepost.api import Explored, FencepostFailed, Result, explore, run
 from harness.common.documents import read_toml
 from harness.common.errors import ExitStatus, UsageError
-from harness.common.names import check_name
+from harness.common.wording import check_name
 from harness.results.reasons import CODES
 from harness.settings.options import Options, key_of
 

@@ -6,8 +6,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from harness.common.errors import UsageError
-from harness.model.goals import Goal
 from harness.model.pipeline import PipelineSpec
+from harness.model.promises import Goal
 from harness.model.vocabulary import Exercise
 from harness.runner import churn
 from harness.runner.churn import PlannedChange

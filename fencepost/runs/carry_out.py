@@ -30,7 +30,7 @@ from harness.cluster.kinds.kind import ClusterParts
 from harness.cluster.kinds.registry import CLUSTERS, kafka_version_of, with_broker_count
 from harness.common.errors import FencepostError
 from harness.common.progress import Progress
-from harness.common.secrets import redact_text
+from harness.common.wording import redact_text
 from harness.databases.backlog import DatabaseBacklog
 from harness.databases.interface import DatabaseParts, Service
 from harness.databases.registry import DATABASES

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from fencepost import registry
 from harness.cluster import PRELOADED, Ability
 from harness.cluster.kinds.registry import CLUSTERS
-from harness.common.errors import EnvironmentFailure
-from harness.extras import require_extra
+from harness.common.errors import EnvironmentFailure, require_extra
 from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
 

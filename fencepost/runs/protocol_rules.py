@@ -8,12 +8,12 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from fencepost import registry
-from harness.clients.requests_sent import BROKER, Sender, why_never_sent
 from harness.cluster import Ability, Need, describe_needs
 from harness.cluster.kinds.registry import CLUSTERS, abilities_of
 from harness.common.errors import UsageError
-from harness.common.names import on_one_line
+from harness.common.wording import on_one_line
 from harness.environment.kafka_versions import kafka_version
+from harness.model.kafka_protocol import BROKER, Sender, why_never_sent
 from harness.model.pipeline import PipelineSpec
 from harness.network import ApplyRule
 from harness.protocol.rule_checks import require_possible

@@ -10,11 +10,10 @@ from fencepost.api import FencepostFailed, Result, run
 from fencepost.nemesis_option import aim
 from fencepost.runs.planning import draw_schedule, pipeline_spec
 from harness.common.errors import ExitStatus
-from harness.common.names import check_name
+from harness.common.wording import check_name, printable
 from harness.model.fault_names import CRASH_POINTS, expand_names
 from harness.model.vocabulary import WorkerStep
 from harness.results.verdict import worst_status
-from harness.results.wording import printable
 from harness.runner.churn import LEAD_S
 from harness.settings.options import Options
 

@@ -16,7 +16,7 @@ from fencepost.nemesis_option import aim, require_known_fault
 from fencepost.runs.protocol_rules import planned_rule
 from harness.common.documents import read_toml
 from harness.common.errors import UsageError
-from harness.common.names import check_name, on_one_line, unknown
+from harness.common.wording import check_name, on_one_line, unknown
 from harness.protocol.rule_options import flat_table
 from harness.runner.nemesis import BROKER, DrawnFault, FaultTargets, Nemesis, NoTarget, PlannedFault, Target
 from harness.runner.schedule import missing_need, why_not_together

@@ -14,9 +14,9 @@ from fencepost.suites.matrix import slug_of
 from harness.cluster.kinds.registry import kafka_version_of
 from harness.common.documents import decode, encode
 from harness.common.errors import UsageError
-from harness.common.names import on_one_line
 from harness.common.progress import Progress
 from harness.common.toml_tables import Text, WrongTable, convert_table
+from harness.common.wording import on_one_line
 from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.results.suite import Cell
 from harness.settings.kinds import Duration

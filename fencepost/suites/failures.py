@@ -13,7 +13,7 @@ from checkers.registry import CHECKERS
 from fencepost import registry
 from fencepost.suites.matrix import matches
 from harness.common.errors import UsageError
-from harness.common.names import check_name, on_one_line
+from harness.common.wording import check_name, on_one_line
 from harness.results.suite import Cell, CellState
 from harness.results.verdict import Verdict
 

@@ -8,8 +8,8 @@ from msgspec import structs
 
 from fencepost.suites.plan import EACH, SuitePlan
 from fencepost.suites.previous import oldest_run_first
+from harness.common.wording import duration, plural
 from harness.results.suite import Cell, CellState, Suite
-from harness.results.wording import duration, plural
 from harness.settings.options import Options
 
 OVERHEAD_S = 45.0

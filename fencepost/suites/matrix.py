@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from harness.common.errors import UsageError
-from harness.common.names import on_one_line
+from harness.common.wording import on_one_line
 from harness.settings.options import Options, key_of, to_toml
 
 DRAWN = "drawn"

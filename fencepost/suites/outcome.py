@@ -12,10 +12,10 @@ from fencepost import registry
 from fencepost.suites.failures import ListedFailure, ListedFailures, forbidden, unlisted
 from fencepost.suites.previous import fingerprint
 from harness.common.errors import FencepostError, UnreadableInput
+from harness.common.wording import printable
 from harness.results.run_metadata import RunMetadata
 from harness.results.suite import Cell, CellState
 from harness.results.verdict import FaultReport, Validity, Verdict
-from harness.results.wording import printable
 from reports.findings_text import first_example_sentence
 from reports.summary import causes_first
 

@@ -34,8 +34,7 @@ from harness.clients.client_properties import ClientProperties
 from harness.cluster.kinds.registry import check_brokers_option, kafka_version_of
 from harness.common.documents import read_toml
 from harness.common.errors import UsageError
-from harness.common.names import on_one_line, unknown
-from harness.common.secrets import REDACTED
+from harness.common.wording import REDACTED, on_one_line, unknown
 from harness.results.suite import Cell, Suite
 from harness.settings.options import FIELDS, Options, from_toml, to_toml
 

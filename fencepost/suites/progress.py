@@ -14,8 +14,8 @@ from rich.text import Text
 
 from fencepost.runs.progress import LineProgress
 from harness.common.progress import Progress, ProgressSnapshot
+from harness.common.wording import duration, join_words, printable
 from harness.results.suite import Cell, CellState, Suite
-from harness.results.wording import duration, join_words, printable
 
 STATUS_EVERY_S = 20.0
 MOST_RUNNING = 8

@@ -14,10 +14,10 @@ from msgspec import structs
 from fencepost.checks.run_folders import sole_use
 from fencepost.suites.previous import compare, previous_suites
 from harness.common.errors import UnreadableInput, UsageError
+from harness.common.wording import plural
 from harness.record.run_tables import create_folder, update_latest_link
 from harness.results.suite import SUITE_FILE, Cell, CellState, Suite
 from harness.results.verdict import Verdict
-from harness.results.wording import plural
 
 RUNS, LOGS = "runs", "logs"
 LOCK = "suite.lock"

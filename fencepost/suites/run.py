@@ -23,6 +23,7 @@ from fencepost.suites.previous import compare, oldest_run_first
 from fencepost.suites.progress import RunningCell, SuiteProgress, SuiteStatus
 from fencepost.suites.record import RUNS, SuiteRecord
 from harness.common.errors import ExitStatus, FencepostError
+from harness.common.wording import duration, plural, printable
 from harness.environment.doctor import MEMORY_MB, memory_mb
 from harness.environment.resources import free_memory_mb
 from harness.processes.child import Child
@@ -31,7 +32,6 @@ from harness.processes.guardian import sweep_leftovers
 from harness.processes.spawn import Supervisor
 from harness.results.suite import Cell, CellState, Suite
 from harness.results.verdict import Verdict
-from harness.results.wording import duration, plural, printable
 from harness.runner.interrupt import Interrupt, InterruptPhase
 
 STARTING_S = 45.0

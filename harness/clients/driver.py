@@ -30,8 +30,8 @@ from harness.clients.interface import (
 from harness.clients.librdkafka_client import LibrdkafkaClient, LibrdkafkaConsumer
 from harness.common.documents import read_toml
 from harness.common.errors import UsageError
-from harness.common.names import on_one_line
 from harness.common.toml_tables import Text, WrongTable, convert_table, matches
+from harness.common.wording import on_one_line
 from harness.record.naming import Headers
 
 FILE = "driver.toml"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.clients.error_table import ROWS, ErrorEntry
-from harness.results.requests import MEANINGS, VersionedMeaning
+from harness.model.kafka_protocol import MEANINGS, VersionedMeaning
 
 TEMPLATE = Path(__file__).with_name("page.md")
 

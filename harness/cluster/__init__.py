@@ -11,13 +11,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from harness.common.wording import join_words
 from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.model.pipeline import TopicPartition, TopicSpec
 from harness.model.promises import SEGMENTS
 from harness.network import LinkEffect, Network
 from harness.network.toxics import CONTAINER_EFFECTS, EFFECTS
 from harness.processes.preload import Preload
-from harness.results.wording import join_words
 from harness.witness import Witness
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.cluster.config import RESERVED_SETTINGS
 from harness.common.errors import StartFailed, UsageError
-from harness.common.names import nearest
+from harness.common.wording import nearest
 from harness.environment.cache import provide
 
 TOOL = "kafka.server.KafkaConfig"

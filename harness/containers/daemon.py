@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from harness.common.errors import EnvironmentFailure
-from harness.extras import require_extra
+from harness.common.errors import EnvironmentFailure, require_extra
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from harness.common.errors import EnvironmentFailure, FetchFailed
-from harness.common.secrets import redact_text
+from harness.common.wording import redact_text
 from harness.environment.builder import Builder
 from harness.environment.cache import provide
 from harness.environment.client_versions import ClientVersion, client_versions

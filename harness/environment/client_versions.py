@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.common.documents import read_toml
 from harness.common.errors import UsageError
-from harness.common.names import nearest, on_one_line
+from harness.common.wording import nearest, on_one_line
 
 CLIENTS = ("librdkafka", "java")
 PACKAGES: Mapping[str, str] = {"librdkafka": "confluent-kafka", "java": "kafka-clients"}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
-from harness.common.errors import EnvironmentFailure, FencepostError
+from harness.common.errors import EnvironmentFailure, FencepostError, require_extra
 from harness.containers.daemon import connect
 from harness.environment.archive import archive_path
 from harness.environment.cache import VARIABLE, cache_folder
@@ -20,7 +20,6 @@ from harness.environment.postgres import find_postgres
 from harness.environment.preload import compiler
 from harness.environment.resources import free_disk_mb, free_memory_mb
 from harness.environment.toxiproxy import VERSION, system_go, system_toxiproxy, toxiproxy_binary
-from harness.extras import require_extra
 
 MEMORY_MB = 2500  # three brokers, the workers, Spark
 BROKER_MB = 300

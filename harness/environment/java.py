@@ -7,8 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.common.errors import EnvironmentFailure, UsageError
-from harness.extras import require_extra
+from harness.common.errors import EnvironmentFailure, UsageError, require_extra
 
 OLDEST = 17  # the brokers of Kafka 4 need it
 _PROPERTY = re.compile(r"^\s*(java\.home|java\.specification\.version|java\.runtime\.version) = (.*)$", re.M)

@@ -15,8 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from harness.common.errors import EnvironmentFailure, FetchFailed, UsageError
-from harness.common.names import unknown
-from harness.common.secrets import redact_text
+from harness.common.wording import redact_text, unknown
 from harness.environment.cache import provide
 
 NEEDS_MB = 150  # two copies of the jars during the fetch, and a margin

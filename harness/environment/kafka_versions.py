@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.common.documents import read_toml
 from harness.common.errors import UsageError
-from harness.common.names import unknown
+from harness.common.wording import unknown
 
 DEFAULT_KAFKA = "4.4.0"
 """The version of the brokers if `--kafka` is not given."""

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
 
-from harness.common.errors import EnvironmentFailure, UsageError
-from harness.extras import require_extra
+from harness.common.errors import EnvironmentFailure, UsageError, require_extra
 
 OLDEST = 12
 _VERSION_TIMEOUT_S = 20.0

@@ -11,9 +11,9 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from harness.common.documents import decode_table
-from harness.common.secrets import redacted_settings
+from harness.common.wording import redacted_settings
 from harness.model.expectation import Expectation, Feed
-from harness.model.goals import Goal
+from harness.model.promises import Goal
 from harness.model.vocabulary import Guarantee, Isolation, OffsetTracking
 
 CONSUMER_OFFSETS = "__consumer_offsets"

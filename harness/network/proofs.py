@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from harness.common.wording import plural
 from harness.network import (
     Bandwidth,
     Cut,
@@ -25,7 +26,6 @@ from harness.network import (
 )
 from harness.network.probe import ProbeEnding, ProbeResult
 from harness.network.traffic import LinkEnds, SocketMeter
-from harness.results.wording import plural
 
 PADDING_S = 0.5
 """How long the request of the harness takes at a limited bandwidth."""

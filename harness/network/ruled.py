@@ -10,12 +10,12 @@ from msgspec import structs
 
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.common.waiting import wait_for
+from harness.common.wording import plural
 from harness.network import ApplyRule
 from harness.protocol.observed_clients import ObservedClients
 from harness.protocol.rules import ProtocolRule
 from harness.protocol.state import ReleaseOrder, RuleStatus
 from harness.record.protocol_journal import RequestRecord, read_requests
-from harness.results.wording import plural
 
 ANSWER_TIMEOUT_S = 10.0
 """How long the heal waits for the brokers' responses to the requests that it delivers."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from harness.model.error_codes import error_codes
+from harness.model.kafka_protocol import error_codes
 from harness.protocol.active import ActiveRule, Kept
 from harness.protocol.addresses import ADDRESS_APIS, AddressMap
 from harness.protocol.errors import error_response, errors_in, set_errors

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from harness.model.error_codes import error_codes
+from harness.model.kafka_protocol import error_codes
 from harness.protocol.schemas import Api, Field, Message
 
 NONE = 0

@@ -25,8 +25,7 @@ from harness.protocol.connection import Connection, Side
 from harness.protocol.journal import ProxyJournal
 from harness.protocol.schemas import Schemas
 from harness.protocol.state import ProxyRequest, ProxyState
-from harness.wire.protocol import Address, decode_response, encode_request
-from harness.wire.sasl import sasl_requests
+from harness.wire.protocol import Address, decode_response, encode_request, sasl_requests
 from harness.wire.security import tls_refusal
 
 CONNECT_TIMEOUT_S = 10.0

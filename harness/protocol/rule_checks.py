@@ -5,11 +5,10 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
-from harness.clients.requests_sent import APIS, SENT_IN_RUNS
 from harness.common.documents import read_toml
 from harness.common.errors import UsageError
-from harness.common.names import on_one_line
-from harness.model.error_codes import error_codes
+from harness.common.wording import on_one_line
+from harness.model.kafka_protocol import APIS, SENT_IN_RUNS, error_codes
 from harness.protocol.rules import ProtocolRule, Release, Scalar
 from harness.protocol.schemas import Api, MessageSchema, Schemas
 

@@ -14,8 +14,8 @@ from msgspec import Meta, Struct
 
 from harness.common.documents import read_toml
 from harness.common.errors import UsageError
-from harness.common.names import on_one_line
 from harness.common.toml_tables import WrongTable, convert_table
+from harness.common.wording import on_one_line
 from harness.protocol.rule_checks import require_api, require_possible_error, unknown_name
 from harness.protocol.rules import (
     Action,

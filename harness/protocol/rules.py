@@ -10,7 +10,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
 
-from harness.common.names import HARNESS_CLIENT_ID
+from harness.common.wording import HARNESS_CLIENT_ID
 from harness.processes.encoding import ProcessMessage
 from harness.protocol.schemas import Direction, Field, Message
 

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from harness.common.names import HARNESS_CLIENT_ID
+from harness.common.wording import HARNESS_CLIENT_ID
 from harness.processes.encoding import ProcessMessage
 from harness.protocol.active import ActiveRule, Kept
 from harness.protocol.journal import ProxyJournal

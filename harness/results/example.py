@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Self, TypeVar
 
-from harness.results.wording import integer, join_words, printable
+from harness.common.wording import integer, join_words, printable
 
 UNNAMED_OPERATION = "an operation without a name"
 FATES = {"commit": "committed", "abort": "aborted", "open": "still open", "plain": "not transactional"}

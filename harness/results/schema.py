@@ -24,9 +24,8 @@ from harness.results.conclusions import (
     OverTime,
 )
 from harness.results.example import Example, Operation
-from harness.results.lag import EntryCounts, Lag, PartitionLag
-from harness.results.liveness import Liveness
 from harness.results.reasons import Reason, ReasonCode
+from harness.results.recovery import EntryCounts, Lag, Liveness, PartitionLag
 from harness.results.verdict import (
     AnomalyFindings,
     FaultReport,

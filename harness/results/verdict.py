@@ -18,9 +18,8 @@ from harness.common.errors import ExitStatus, UnreadableInput
 from harness.results import Time
 from harness.results.conclusions import Affected, ControlRun, NotDecided, Origin
 from harness.results.example import Example, Operation
-from harness.results.lag import Lag
-from harness.results.liveness import Liveness
 from harness.results.reasons import Reason
+from harness.results.recovery import Lag, Liveness
 
 SCHEMA_VERSION = 1
 NEW_KEYS = frozenset({"api_errors", "churn", "control", "left", "not_decided"})

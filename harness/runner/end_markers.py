@@ -8,11 +8,11 @@ from msgspec import structs
 
 from harness.cluster import Cluster
 from harness.common.errors import WaitTimeout, in_words
+from harness.common.wording import join_words
 from harness.databases.backlog import Backlog, no_backlog
 from harness.model.pipeline import StageSpec, TopicPartition
 from harness.model.vocabulary import OffsetTracking
 from harness.results.run_metadata import StageProgress
-from harness.results.wording import join_words
 from harness.roles.ends import count_unread, write_sentinels
 from harness.runner.stage_progress import AskProgress, ProgressNotKnown, read_progress
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from harness.cluster import Cluster
 from harness.common.errors import EnvironmentFailure, FencepostError, WaitTimeout
 from harness.common.waiting import wait_for, wait_while_progressing
+from harness.common.wording import plural
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicPartition
 from harness.model.vocabulary import Role
 from harness.record.naming import partition_key
 from harness.results.reasons import Reason, ReasonCode
-from harness.results.wording import plural
 from harness.runner.end_markers import EndMarkers
 from harness.runner.final_reads import read_all
 from harness.runner.nemesis import FaultContext

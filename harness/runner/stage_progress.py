@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.common.errors import FencepostError, StartFailed, WaitTimeout
+from harness.common.wording import join_words, plural, printable
 from harness.model.pipeline import StageSpec, TopicPartition
 from harness.processes.program import ProgressCommand
 from harness.processes.spawn import Supervisor
 from harness.results.run_metadata import PROGRESS_FORM, StageProgress
-from harness.results.wording import join_words, plural, printable
 
 MOST_BYTES = 1 << 20
 """No more of the output is read."""

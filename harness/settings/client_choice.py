@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from harness.common.errors import UsageError
-from harness.common.names import unknown
+from harness.common.wording import unknown
 from harness.environment.client_versions import CLIENTS, ClientVersion, client_version
 from harness.settings.kinds import refuse
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from harness.common.errors import UsageError
-from harness.common.names import on_one_line, unknown
-from harness.common.secrets import redact_setting, redact_text
+from harness.common.wording import on_one_line, redact_setting, redact_text, unknown
 
 _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = "a duration, such as 90m or 2h"

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.common.errors import UsageError
-from harness.common.names import check_name, unknown
-from harness.common.secrets import REDACTED, redact_setting
+from harness.common.wording import REDACTED, check_name, redact_setting, unknown
 from harness.environment.kafka_versions import DEFAULT_KAFKA, kafka_version
 from harness.settings.client_choice import ClientChoice, ClientKind
 from harness.settings.kinds import (

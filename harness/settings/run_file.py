@@ -9,7 +9,7 @@ import tomli_w
 
 from harness.common.documents import decode_table, read_toml, without_none
 from harness.common.errors import UnreadableInput, UsageError
-from harness.common.names import unknown
+from harness.common.wording import unknown
 from harness.model.pipeline import PipelineSpec
 from harness.model.promises import Promises
 from harness.settings.options import Options, from_toml, to_toml

@@ -1,6 +1,6 @@
 """The security settings of a connection to a broker, and TLS with Python's module `ssl`.
 
-`harness.wire.sasl` authenticates. Every process of a run reads the settings, and must start quickly, so this module
+`harness.wire.protocol` authenticates. Every process of a run reads the settings, and must start quickly, so this module
 imports no client library.
 """
 

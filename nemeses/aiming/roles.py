@@ -11,7 +11,7 @@ from random import Random
 from typing import TypeVar
 
 from harness.common.errors import UsageError, WaitTimeout
-from harness.common.names import check_name, on_one_line
+from harness.common.wording import check_name, on_one_line
 from harness.runner.nemesis import (
     BROKER,
     DrawnFault,

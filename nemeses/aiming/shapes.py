@@ -13,8 +13,8 @@ from harness.cluster import Ability, describe_needs
 from harness.cluster.config import MAX_VOTERS, voters_of
 from harness.cluster.kinds.registry import clusters_able_to
 from harness.common.errors import FaultFailed, UsageError
+from harness.common.wording import join_words
 from harness.network.links import client_link, links_between, peer_link
-from harness.results.wording import join_words
 from harness.runner.nemesis import (
     DrawnFault,
     FaultContext,

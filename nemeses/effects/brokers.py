@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from harness.cluster import Broker
 from harness.common.errors import FaultFailed, WaitTimeout
+from harness.common.wording import join_words
 from harness.model.vocabulary import WorkerStep
 from harness.processes.control_line import Command
-from harness.results.wording import join_words
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault, Target, TargetMissing
 from harness.runner.run_process import RunProcess
 from nemeses.aiming.roles import (

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Set
 
 from harness.common.errors import StartFailed, WaitTimeout
+from harness.common.wording import join_words
 from harness.model.pipeline import TopicPartition
-from harness.results.wording import join_words
 from harness.runner.nemesis import FaultContext, InjectedFault
 from harness.runner.run_process import RunProcess
 from nemeses.aiming.in_transaction import stage_of

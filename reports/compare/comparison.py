@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.results.liveness import COMPARED_WITH_NORMAL, Liveness
+from harness.common.wording import join_words, number, plural, printable, seconds
+from harness.results.recovery import COMPARED_WITH_NORMAL, Liveness
 from harness.results.suite import CellState
 from harness.results.verdict import FaultReport
-from harness.results.wording import join_words, number, plural, printable, seconds
 from reports.compare import figures
 from reports.compare.differences import setting_rows, version_rows
 from reports.compare.pairs import RunPair, Runs, pair_cells

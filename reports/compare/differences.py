@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.results.wording import printable
+from harness.common.wording import printable
 from reports.compare.pairs import Runs
 from reports.compare.values import NOT_KNOWN, ComparedRow
 from reports.settings import setting_text

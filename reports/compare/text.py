@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from harness.results.wording import plural, printable
+from harness.common.wording import plural, printable
 from reports.compare.comparison import Comparison
 from reports.compare.sides import ComparedSide
 from reports.compare.values import ComparedTable

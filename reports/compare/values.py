@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from harness.results import wording as words
+from harness.common import wording as words
 
 NOT_KNOWN = "not known"
 PER_SECOND, MILLISECONDS, SECONDS, COUNT = "per second", "ms", "s", "count"

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.common.wording import number, plural
 from harness.results.reasons import Reason
 from harness.results.verdict import Verdict, checks_without_evidence
-from harness.results.wording import number, plural
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from harness.results import wording as words
+from harness.common import wording as words
 from reports.compare.comparison import Comparison
 from reports.compare.sides import SideKind
 from reports.compare.text import ratio_text

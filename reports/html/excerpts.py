@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
 
+from harness.common.wording import integer, printable
 from harness.results.example import Operation
-from harness.results.wording import integer, printable
 
 AROUND = 2
 MOST_BETWEEN = 12

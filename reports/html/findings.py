@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from harness.common.secrets import redact_text
+from harness.common import wording as words
+from harness.common.wording import redact_text
 from harness.record.protocol_journal import JournaledRequest, ProtocolJournal
-from harness.results import wording as words
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, FaultReport
 from reports.findings_text import describe_count, describe_meaning, describe_permitted, example_sentences

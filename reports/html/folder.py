@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 from harness.common.documents import read_toml
 from harness.common.errors import UnreadableInput
+from harness.common.wording import printable, size
 from harness.record.protocol_journal import JOURNAL
 from harness.results.run_metadata import RunMetadata
-from harness.results.wording import printable, size
 
 MOST_FILES = 500
 WHAT_FOR = (

@@ -12,11 +12,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from harness.common.wording import integer, join_words, number, plural, printable
 from harness.record.history_form import KNOWN
 from harness.results.example import Example, Operation, Part
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import AnomalyFindings, Validity, Verdict
-from harness.results.wording import integer, join_words, number, plural, printable
 from reports.findings_text import describe_count, describe_indeterminate, describe_meaning, example_sentences
 from reports.html import checked
 from reports.html.findings import MOST_EXAMPLES, ident_of

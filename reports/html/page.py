@@ -23,12 +23,12 @@ import pyarrow as pa
 from jinja2 import TemplateError
 from markupsafe import Markup
 
+from harness.common import wording as words
 from harness.common.errors import UnreadableInput
-from harness.common.secrets import redact_text
+from harness.common.wording import redact_text
+from harness.model import kafka_protocol
 from harness.record.protocol_journal import JOURNAL, ProtocolJournal
 from harness.record.table_reader import MOST_CHANGED_REQUESTS, RunTables
-from harness.results import requests
-from harness.results import wording as words
 from harness.results.conclusions import Recurrence
 from harness.results.example import Example, Operation
 from harness.results.reasons import by_cause
@@ -184,7 +184,7 @@ def draw(
         clean=checked.clean(verdict, meanings),
         not_applicable=checked.not_applicable(verdict),
         settings=_settings(contents),
-        requests=list(requests.rows(verdict.requests)),
+        requests=list(kafka_protocol.rows(verdict.requests)),
         command=command,
         promised=promised(contents),
         conclusions=list(conclusions(verdict.anomalies)),

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from harness.common.secrets import redact_text
-from harness.results.wording import printable
+from harness.common.wording import printable, redact_text
 from reports.known_secrets import known_secrets, without_secrets
 
 MOST_LOGS, MOST_LINES = 24, 12

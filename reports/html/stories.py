@@ -7,8 +7,8 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from harness.common.errors import UnreadableInput
+from harness.common.wording import join_words, number, printable
 from harness.results.verdict import AnomalyFindings
-from harness.results.wording import join_words, number, printable
 from reports.conclusions import conclusion
 from reports.findings_text import example_sentences
 from reports.html.findings import ident_of

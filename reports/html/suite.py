@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from harness.results import wording as words
+from harness.common import wording as words
 from harness.results.suite import Cell, CellState, Suite
 from harness.results.verdict import Validity
 from reports.conclusions import describe_recurrence

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.common.wording import join_words, number, plural, printable
 from harness.model.vocabulary import WARM_UP
 from harness.record.table_reader import RunTables
-from harness.results.wording import join_words, number, plural, printable
 
 OFFSETS_WITHIN, OFFSETS_OUTSIDE = "in transactions", "outside any transaction"
 MOST_ROWS = 24

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.common.wording import printable
 from harness.results.example import Example
-from harness.results.wording import printable
 from reports.pictures.lanes import MOST_BARS, MOST_LANES, AxisBar, Lane, LaneGroup, bars, choose, milliseconds
 from reports.series import Series, into_buckets
 from reports.story.logs import TimedLogLine, near

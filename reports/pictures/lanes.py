@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from harness.common.secrets import redact_text
+from harness.common.wording import redact_text
 
 MOST_LANES = 50
 MOST_BARS = 400

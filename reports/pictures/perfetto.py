@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.common.errors import UnreadableInput
+from harness.common.wording import number
 from harness.model.vocabulary import Outcome
 from harness.results.example import Example
 from harness.results.verdict import FaultReport, Verdict
-from harness.results.wording import number
 from reports.pictures.tracks import Mark, Slice, TraceFile, Tracks, microseconds, text
 from reports.series import series
 from reports.story.model import TICK_NS, Ending, Kind, Notes

@@ -4,7 +4,7 @@ from textwrap import wrap
 
 from markupsafe import Markup
 
-from harness.results.wording import printable
+from harness.common.wording import printable
 from reports.pictures.static import Drawing
 from reports.story.model import EVERYBODY, Diagram, Kind, Message
 

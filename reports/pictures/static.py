@@ -16,10 +16,10 @@ from xml.etree import ElementTree
 
 from markupsafe import Markup
 
+from harness.common.wording import integer, milliseconds, number, plural, printable, seconds
 from harness.results.example import Example
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
-from harness.results.wording import integer, milliseconds, number, plural, printable, seconds
 from reports.series import Series
 from reports.story.model import UNNAMED, Ending, Kind, Span
 

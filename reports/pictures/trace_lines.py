@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from harness.results.wording import printable
+from harness.common.wording import printable
 from reports.story.model import Point
 
 MAX_CHARACTERS = 600

@@ -16,8 +16,7 @@ from typing import IO, Any
 
 import orjson
 
-from harness.common.secrets import redact_text
-from harness.results.wording import printable
+from harness.common.wording import printable, redact_text
 
 US = 1_000
 """Nanoseconds in a microsecond."""

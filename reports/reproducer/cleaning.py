@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.common.secrets import REDACTED, SECRET_WORDS, redact_setting, redact_text
+from harness.common.wording import REDACTED, SECRET_WORDS, redact_setting, redact_text
 
 USER, HOST, PATH, URL = "<user>", "<host>", "<path>", "<url>"
 CONTENT_KEYS = frozenset({"content", "key", "correlation_key"})
@@ -78,7 +78,7 @@ class Cleaning:
     """Replaces what must not become public. The rule, in this order:
 
     1. A secret becomes `<redacted>`: each value in `secret_values`; the value of a setting, flag or name that
-       `harness.common.secrets` calls a secret; user and password of a URL; a PEM block.
+       `harness.common.wording` calls a secret; user and password of a URL; a PEM block.
     2. An environment variable (`NAME=value`, name in capitals) keeps its name, and its value becomes `<redacted>`.
     3. A path in a folder of `folders` becomes relative to it, or begins with the replacement of that folder. Of another
        absolute path only the name of a file stays (`<path>/main.go`); paths of the system (`/usr`, `/etc`) stay.

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from harness.common.errors import UnreadableInput
+from harness.common.wording import integer
 from harness.record.table_reader import RunTables
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, Verdict
-from harness.results.wording import integer
 from reports.conclusions import conclusion
 from reports.findings_text import example_sentences
 from reports.story.cause import FoundCause

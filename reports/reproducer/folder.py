@@ -11,12 +11,11 @@ from msgspec import structs
 
 from harness.common.documents import decode, encode, parse_toml, read_toml
 from harness.common.errors import UnreadableInput, UsageError
-from harness.common.secrets import REDACTED
+from harness.common.wording import REDACTED, printable
 from harness.record.run_tables import PLAN
 from harness.record.table_reader import RunTables
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict
-from harness.results.wording import printable
 from reports.conclusions import for_others
 from reports.findings_text import describe_count, describe_meaning
 from reports.pictures.trace_lines import trace_lines

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.common.wording import printable
 from harness.record.naming import EXCERPT_LENGTH
 from harness.record.table_reader import RunTables
-from harness.results.wording import printable
 from reports.reproducer.cleaning import WORD, Cleaning, may_identify
 from reports.story.logs import entry_of
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import tomli_w
 
-from harness.common.secrets import REDACTED
+from harness.common.wording import REDACTED
 from reports.reproducer.cleaning import Cleaning
 
 KEPT_OPTIONS = (

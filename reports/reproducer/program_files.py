@@ -9,8 +9,7 @@ from typing import Any
 
 import tomli_w
 
-from harness.common.secrets import REDACTED, is_secret, redact_setting
-from harness.results.wording import join_words
+from harness.common.wording import REDACTED, is_secret, join_words, redact_setting
 from reports.known_secrets import is_placeholder, read_pipeline
 from reports.reproducer.cleaning import Cleaning
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.common.wording import join_words, printable
 from harness.results.verdict import FaultReport, Validity
-from harness.results.wording import join_words, printable
 
 MOST_STEPS = 120
 """The most steps of a trace that are shown."""

@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import pyarrow.compute as pc
 
 from harness.common.errors import UsageError
+from harness.common.wording import plural
 from harness.model.vocabulary import Outcome
 from harness.record.table_reader import Row, span
 from harness.results.verdict import FaultReport
-from harness.results.wording import plural
 from reports.story.model import Kind, Point, in_order
 from reports.story.points import (
     changed_request_points,

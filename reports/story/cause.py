@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
+from harness.common.wording import join_words, printable, seconds
 from harness.model.vocabulary import Outcome
 from harness.record.protocol_journal import JournaledRequest
 from harness.record.table_reader import Row
 from harness.results.example import Example
 from harness.results.verdict import FaultReport
-from harness.results.wording import join_words, printable, seconds
 from reports.story.model import TICK_NS
 from reports.story.roles import is_process
 from reports.story.run import Story

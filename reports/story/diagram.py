@@ -5,12 +5,12 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 
+from harness.common.wording import error_code, printable
 from harness.model.vocabulary import Outcome
 from harness.record.protocol_journal import JOURNAL, JournaledRequest, ProtocolJournal
 from harness.record.table_reader import Row, spans
 from harness.results.example import Example, PassingCommit
 from harness.results.verdict import FaultReport
-from harness.results.wording import error_code, printable
 from reports.story.cause import FoundCause, faults_of_processes
 from reports.story.model import EVERYBODY, TICK_NS, Diagram, Kind, Message, Participant, Rank
 from reports.story.points import PROXY

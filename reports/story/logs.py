@@ -16,9 +16,8 @@ from typing import BinaryIO, Literal
 
 import orjson
 
-from harness.common.secrets import redact_text
+from harness.common.wording import printable, redact_text
 from harness.record.table_reader import RunTables
-from harness.results.wording import printable
 from reports.known_secrets import known_secrets, without_secrets
 
 Level = Literal["error", "warning"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any
 
-from harness.common.secrets import redact_text
+from harness.common.wording import redact_text
 from harness.record.timeline.by_logs import UNNAMED
 from harness.record.timeline.model import Ending, Notes
 

@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from harness.common.errors import UnreadableInput, UsageError
+from harness.common.wording import plural
 from harness.record.protocol_journal import JOURNAL, JournaledRequest, ProtocolJournal
 from harness.record.table_reader import MOST_CHANGED_REQUESTS, Row
 from harness.record.timeline.by_logs import stored_states
 from harness.results.verdict import FaultReport
-from harness.results.wording import plural
 from reports.story.model import TICK_NS, Kind, Point, Span
 from reports.story.roles import process_at
 from reports.story.run import Position, Story

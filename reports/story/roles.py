@@ -16,10 +16,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.common.wording import join_words, plural, printable
 from harness.model.vocabulary import WARM_UP
 from harness.record.table_reader import Row, RunTables
 from harness.results.verdict import FaultReport
-from harness.results.wording import join_words, plural, printable
 from reports.story.logs import program_lines
 from reports.story.model import Kind, Point, Span
 from reports.story.run import Story

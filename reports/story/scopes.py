@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.common.errors import UnreadableInput
+from harness.common.wording import integer
 from harness.record.table_reader import RunTables, TopicPartition
 from harness.results.example import Example
-from harness.results.wording import integer
 from reports.story import by_journals, by_logs
 from reports.story.model import Point
 from reports.story.run import Story

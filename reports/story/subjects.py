@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from harness.common.wording import integer, printable
 from harness.model.vocabulary import Outcome
 from harness.record.protocol_journal import JournaledRequest
 from harness.record.table_reader import Row
 from harness.results import MOST_S
 from harness.results.example import Example, Operation, Part, PassingCommit
-from harness.results.wording import integer, printable
 from reports.story.model import TICK_NS
 from reports.story.roles import process_at
 from reports.story.run import OFFSETS, Position, Story

@@ -6,8 +6,8 @@ unknown verdict, or no verdict. Known failures and cells that did not run are sk
 
 from xml.etree import ElementTree
 
+from harness.common.wording import printable
 from harness.results.suite import Cell, CellState, Suite
-from harness.results.wording import printable
 from reports.suites.wording import lead, log_of, report_of
 
 TAGS = {

@@ -6,8 +6,8 @@ Texts of a run may hold anything, so `plain` and `code` escape them.
 import re
 from collections.abc import Iterator, Sequence
 
+from harness.common.wording import plural, printable
 from harness.results.suite import CellState, Suite
-from harness.results.wording import plural, printable
 from reports.suites.wording import (
     MARKS,
     SimilarRuns,

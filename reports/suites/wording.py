@@ -5,8 +5,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from harness.common.wording import number, printable
 from harness.results.suite import Cell, CellState, Suite
-from harness.results.wording import number, printable
 
 MOST_FAULTS = 40
 MARKS = {

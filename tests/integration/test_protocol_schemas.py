@@ -12,9 +12,9 @@ import kafka.protocol
 import pytest
 from kafka.protocol.api_message import ApiMessage
 
-from harness.clients.requests_sent import APIS
 from harness.environment.cache import cache_folder
 from harness.environment.kafka import fetch_kafka, versions
+from harness.model.kafka_protocol import APIS
 from harness.protocol.addresses import AddressMap
 from harness.protocol.frames import decode_response, encode_response, with_size
 from harness.protocol.rules import Frame

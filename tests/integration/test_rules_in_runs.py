@@ -15,7 +15,7 @@ import pytest
 import fencepost
 from fencepost import Result
 from fencepost.cli import run_command_line
-from harness.clients.requests_sent import Sender, why_never_sent
+from harness.model.kafka_protocol import Sender, why_never_sent
 from tests.support.diagrams import assert_drawn
 from workloads.defects import DEFECTS
 

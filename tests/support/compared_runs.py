@@ -10,7 +10,7 @@ import tomli_w
 from msgspec import structs
 
 from harness.record.schema import LOG
-from harness.results.liveness import Liveness
+from harness.results.recovery import Liveness
 from harness.results.run_metadata import RunMetadata, RunPhase
 from harness.results.suite import Cell, CellState, Suite
 from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict

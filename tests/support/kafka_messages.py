@@ -15,7 +15,7 @@ import jpype
 
 from harness.environment.cache import cache_folder
 from harness.environment.kafka import fetch_kafka
-from harness.model.error_codes import error_codes
+from harness.model.kafka_protocol import error_codes
 from harness.protocol.schemas import MessageSchema, Schemas
 from tests.support.protocol_messages import every_message, is_same, random_message
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.model.error_codes import error_codes
+from harness.model.kafka_protocol import error_codes
 from harness.protocol.connection import Connection
 from harness.protocol.frames import encode_response, with_size
 from harness.protocol.journal import ProxyJournal

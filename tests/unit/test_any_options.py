@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.common.errors import UsageError
-from harness.common.secrets import redact_setting, redact_text
+from harness.common.wording import redact_setting, redact_text
 from harness.settings.options import FIELDS, Options, from_toml, parse_set, to_toml
 
 KEYS = st.sampled_from([*FIELDS, "broker.a", "broker.", "spark.a", "spark.a.password", "", "worker"])

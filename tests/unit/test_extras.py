@@ -9,9 +9,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from harness.common.documents import parse_toml
-from harness.common.errors import EnvironmentFailure
+from harness.common.errors import EXTRAS, EnvironmentFailure, require_extra
 from harness.environment.doctor import examine
-from harness.extras import EXTRAS, require_extra
 
 pytestmark = pytest.mark.processes
 

@@ -9,7 +9,7 @@ from fencepost.checks.run_folders import find_histories
 from fencepost.command_line import command_line
 from fencepost.commands import replay
 from harness.common.errors import FetchFailed, UnreadableInput, UsageError
-from harness.common.secrets import REDACTED, is_secret, redact_setting, redact_text
+from harness.common.wording import REDACTED, is_secret, redact_setting, redact_text
 from harness.environment import kafka
 from harness.settings.options import Options, from_toml, parse_set
 from harness.settings.run_file import StoredPlan

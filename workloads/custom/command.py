@@ -9,11 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from harness.common.errors import UsageError
-from harness.common.secrets import redact_text
+from harness.common.wording import printable, redact_text
 from harness.databases.query import DATABASE, QUERY, SQL, is_server
 from harness.processes.program import CommandLine, ProgressCommand
 from harness.processes.specs import ProcessSpec
-from harness.results.wording import printable
 from workloads.custom.description import CustomStage
 from workloads.custom.names import fill_placeholders
 

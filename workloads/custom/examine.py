@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.common.errors import UsageError
+from harness.common.wording import plural
 from harness.environment.doctor import Requirement
 from harness.model.vocabulary import Guarantee
-from harness.results.wording import plural
 from workloads.custom.command import executable, require_executable
 from workloads.custom.description import CustomStage, PipelineDescription
 from workloads.custom.names import require_names_passed

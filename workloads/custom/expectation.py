@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from harness.common.names import unknown
+from harness.common.wording import unknown
 from harness.model.expectation import CorrelationKey, ExpectedOutput, ExpectedSum, Headers, InputRecord
 from harness.record.naming import excerpt
 from workloads.custom.correlation import Correlation

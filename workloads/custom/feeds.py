@@ -6,7 +6,7 @@ from random import Random
 
 import orjson
 
-from harness.common.names import unknown
+from harness.common.wording import unknown
 from harness.model.expectation import Feed, FeedRecord
 from workloads.custom.description import CustomTopic, InputSource, UserFunction
 from workloads.custom.functions import UserError, as_bytes, as_headers, as_partition, as_timestamp_ms, call

@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 
 from harness.model.expectation import Expectation, Feed
-from harness.model.goals import optional_abort_goal, transactions_goal
 from harness.model.pipeline import (
     JOB,
     PipelineSpec,
@@ -17,6 +16,7 @@ from harness.model.pipeline import (
     TopicSpec,
     durable_topic,
 )
+from harness.model.promises import optional_abort_goal, transactions_goal
 from harness.model.vocabulary import Guarantee
 from workloads.custom.command import worker_name
 from workloads.custom.description import CONTENT, CustomStage, CustomTopic, PipelineDescription

@@ -11,9 +11,8 @@ from msgspec import Meta
 
 from harness.common.documents import read_toml
 from harness.common.errors import UsageError
-from harness.common.names import nearest, unknown
-from harness.common.secrets import REDACTED
 from harness.common.toml_tables import Text, WrongTable, convert_table, matches
+from harness.common.wording import REDACTED, nearest, unknown
 from harness.model.pipeline import CONSUMER_OFFSETS, JOB, TRANSACTION_STATE
 from harness.model.vocabulary import Guarantee
 from workloads.custom.description import (

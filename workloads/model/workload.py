@@ -11,8 +11,8 @@ from functools import cache, partial
 from random import Random
 
 from harness.model.expectation import Feed, FeedRecord, Headers, InputRecord
-from harness.model.goals import abort_goal, independent_stage_goals, output_goal, several_topics_goal
 from harness.model.pipeline import PipelineSpec, RunSizes, StageSpec, TableSpec, durable_topic
+from harness.model.promises import abort_goal, independent_stage_goals, output_goal, several_topics_goal
 from harness.model.vocabulary import PAD_HEADER, Guarantee, OffsetTracking
 from workloads.model.policy import CORRECT, Delivery, Policy, steps, zombie_steps
 from workloads.model.stage import Aggregate, Output, Transform, TransformExpectation, WorkloadStage

@@ -9,9 +9,8 @@ from harness.cluster.kinds.external import EXTERNAL
 from harness.cluster.kinds.kind import ClusterKind
 from harness.cluster.kinds.local import LOCAL
 from harness.common.errors import UsageError
-from harness.common.names import check_name
+from harness.common.wording import check_name, join_words
 from harness.network.toxics import EFFECTS
-from harness.results.wording import join_words
 from harness.settings.options import FIELDS, Options
 
 _KINDS = (

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.common.wording import plural
 from harness.model.vocabulary import WARM_UP
 from harness.record.table_reader import RunTables
 from harness.record.timeline.markers import deciding_markers
 from harness.record.timeline.model import BY_LOGS, COMMITS, TRANSACTIONS, Ending, Notes, Timeline
-from harness.results.wording import plural
 
 UNNAMED = "all programs"
 """The stage of the transactions whose transactional id no stage declares."""

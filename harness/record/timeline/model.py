@@ -8,7 +8,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from harness.common.errors import UnreadableInput
-from harness.results.wording import printable
+from harness.common.wording import printable
 
 
 class Ending(StrEnum):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from harness.clients.requests_sent import BROKER, Sender, why_never_sent
 from harness.environment.client_versions import client_versions
 from harness.environment.kafka_versions import kafka_version
+from harness.model.kafka_protocol import BROKER, Sender, why_never_sent
 
 JAVA = Sender("java", transaction_version=2, client_transaction_version=2)
 LIBRDKAFKA = Sender("librdkafka", transaction_version=2)

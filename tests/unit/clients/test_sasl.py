@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.wire.sasl import Tokens, TokenUnavailable, fetch_token, token_provider
+from harness.wire.protocol import Tokens, TokenUnavailable, fetch_token, token_provider
 from harness.wire.security import Credentials
 from tests.support.token_server import TokenServer
 
@@ -37,7 +37,7 @@ def test_a_token_is_used_again_for_four_fifths_of_its_lifetime(
     credentials: Credentials, server: TokenServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = 1_000.0
-    monkeypatch.setattr("harness.wire.sasl.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("harness.wire.protocol.time.monotonic", lambda: now_s)
     tokens, before = Tokens(credentials), len(server.requests)
     assert tokens.token() == tokens.token()
     now_s += 95

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.model.goals import optional_abort_goal, transactions_goal
 from harness.model.pipeline import TOPIC_CONFIG, PipelineSpec, RecordIdentity
+from harness.model.promises import optional_abort_goal, transactions_goal
 from harness.model.vocabulary import Guarantee
 from harness.settings.options import Options
 from tests.support.user_pipeline import MINIMAL, WITH_OUTPUTS, read_pipeline

@@ -15,8 +15,8 @@ from harness.common.documents import decode, encode
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec
 from harness.model.promises import Promises
 from harness.model.vocabulary import Premise
-from harness.results.liveness import Liveness
 from harness.results.reasons import Reason, ReasonCode
+from harness.results.recovery import Liveness
 from harness.results.run_metadata import RunMetadata, RunPhase
 from harness.results.verdict import CheckResult, FaultReport, Validity, Verdict
 from harness.settings.options import Options

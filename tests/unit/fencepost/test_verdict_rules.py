@@ -10,9 +10,8 @@ from checkers.checker import NEEDS
 from checkers.gaps.rule import apply_rules
 from fencepost.checks.evidence import Evidence
 from fencepost.checks.verdict_rules import RULES, CheckedRun, decide, heals_known
-from harness.model.goals import abort_goal
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec
-from harness.model.promises import Promises
+from harness.model.promises import Promises, abort_goal
 from harness.model.vocabulary import Guarantee
 from harness.record.client_history import file_crc
 from harness.record.protocol_journal import JOURNAL

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.common.documents import decode, encode
-from harness.results.liveness import Liveness
+from harness.results.recovery import Liveness
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import FaultReport
 

@@ -6,8 +6,8 @@ import pytest
 
 from harness.common.documents import decode, encode, json_text
 from harness.common.errors import ExitStatus, UnreadableInput
-from harness.results.lag import EntryCounts, Lag, PartitionLag
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
+from harness.results.recovery import EntryCounts, Lag, PartitionLag
 from harness.results.verdict import (
     FaultReport,
     MembershipChange,

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from harness.results.wording import (
+from harness.common.wording import (
     duration,
     error_code,
     join_words,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.common.errors import FaultFailed
-from harness.model.error_codes import error_codes
+from harness.model.kafka_protocol import error_codes
 from harness.network import ApplyRule
 from harness.network.ruled import RuleInForce, apply_rule
 from harness.runner.nemesis import InjectedFault, PlannedFault, Target

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.common.names import HARNESS_CLIENT_ID
+from harness.common.wording import HARNESS_CLIENT_ID
 from harness.protocol.observed_clients import LinkClients, ObservedClients, describe
 from tests.support.protocol_link import LinkUnderTest, ProxyUnderTest
 

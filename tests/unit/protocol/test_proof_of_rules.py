@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.common.names import HARNESS_CLIENT_ID
+from harness.common.wording import HARNESS_CLIENT_ID
 from harness.protocol.frames import MAX_BACKLOG_BYTES, SLICE_BYTES
 from harness.protocol.rules import Action, ClientConnection, ProtocolRule, Release, Selector, When
 from tests.support.protocol_link import LinkUnderTest, ProxyUnderTest

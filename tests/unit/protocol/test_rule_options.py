@@ -6,7 +6,7 @@ import pytest
 
 import fencepost
 from harness.common.errors import UsageError
-from harness.model.error_codes import error_codes
+from harness.model.kafka_protocol import error_codes
 from harness.protocol.rule_checks import possible_errors, require_possible
 from harness.protocol.rule_options import parse_rule, read_rules, rule_of, rule_text, rules_of
 from harness.protocol.rules import Action, Release, Selector, When

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.model.error_codes import error_codes
+from harness.model.kafka_protocol import error_codes
 from harness.protocol.frames import encode_response, names_in
 from harness.protocol.rules import Action, ClientConnection, ProtocolRule, Release, Selector, When
 from tests.support.protocol_link import LinkUnderTest, ProxyUnderTest

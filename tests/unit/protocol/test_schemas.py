@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from harness.model.error_codes import error_codes
+from harness.model.kafka_protocol import error_codes
 from harness.protocol.addresses import AddressMap
 from harness.protocol.errors import error_response, errors_in, set_errors
 from harness.protocol.rules import Frame

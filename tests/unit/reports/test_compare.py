@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from harness.common.errors import UnreadableInput
-from harness.results.liveness import Liveness
+from harness.results.recovery import Liveness
 from harness.results.suite import CellState
 from harness.results.verdict import Validity
 from reports.compare.comparison import Comparison, compare

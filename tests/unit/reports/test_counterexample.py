@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from harness.common.secrets import REDACTED
+from harness.common.wording import REDACTED
 from harness.protocol.journal import ProxyJournal
 from harness.record.protocol_journal import JOURNAL, RequestRecord, RuleEvent
 from harness.record.table_reader import RunTables

@@ -9,7 +9,7 @@ import pytest
 from checkers.recovery.lag import NO_LOGS, measure_lag
 from harness.common.documents import decode, encode
 from harness.record.table_reader import RunTables
-from harness.results.lag import MOST_ROWS, EntryCounts, Lag, PartitionLag
+from harness.results.recovery import MOST_ROWS, EntryCounts, Lag, PartitionLag
 from harness.results.run_metadata import RunMetadata, StageProgress
 from tests.support.histories import History
 from tests.support.stored_tables import OFFSETS, Row, write_store

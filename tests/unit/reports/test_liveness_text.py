@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 from msgspec import structs
 
 from harness.common.documents import decode, encode
-from harness.results.liveness import Liveness
+from harness.results.recovery import Liveness
 from harness.results.suite import Suite
 from harness.results.verdict import Validity, Verdict
 from reports.console import MOST_FAULTS, last_lines

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from harness.results.lag import EntryCounts, Lag, PartitionLag
 from harness.results.reasons import EXTERNAL_ONLY, KILLED, NO_AGGREGATE, NO_ORDER, Reason, ReasonCode
+from harness.results.recovery import EntryCounts, Lag, PartitionLag
 from harness.results.verdict import Validity
 from reports.console import allowed_and_unknown, last_lines
 from tests.support.findings import findings_of

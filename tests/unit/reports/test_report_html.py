@@ -11,8 +11,8 @@ from msgspec import structs
 from checkers.checker import NEEDS
 from harness.record.protocol_journal import JOURNAL
 from harness.results.example import Operation
-from harness.results.lag import MOST_ROWS, EntryCounts, Lag, PartitionLag
 from harness.results.reasons import KILLED, Reason, ReasonCode
+from harness.results.recovery import MOST_ROWS, EntryCounts, Lag, PartitionLag
 from harness.results.verdict import FaultReport, IndeterminateOperations, MembershipChange, Validity, Verdict
 from reports.html import page
 from reports.html.page import _moment, draw

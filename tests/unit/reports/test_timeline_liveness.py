@@ -23,7 +23,7 @@ from checkers.recovery.liveness import (
 from harness.model.pipeline import JOB, PipelineSpec, StageSpec, TopicSpec
 from harness.model.vocabulary import WARM_UP
 from harness.record.timeline.partition_offsets import PartitionLog, Positions
-from harness.results.liveness import Liveness
+from harness.results.recovery import Liveness
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
 from reports.liveness_text import describe_recovery

@@ -1,17 +1,42 @@
-"""Put values into words: safe to show, short enough to read, numbers with their units.
+"""Words for users: show values safely and briefly, suggest known names, and replace secrets.
 
-A recorded value may contain anything: markup, control characters, marks that change the direction of writing, a key
-of a megabyte. Reports escape markup where they write HTML or XML. This module does everything else.
+A recorded value may contain anything: markup, control characters, marks that change the direction of writing, a key of
+a megabyte. Reports escape markup where they write HTML or XML. This module does everything else.
+
+Secrets are: the value of a setting whose name says so (`spark.hadoop.fs.s3a.secret.key`), the user and the password in
+a URL, and within another text the value after `password=`, `"password":`, `--password` or `Bearer`. Only names decide,
+as in Spark's `spark.redaction.regex`. A secret whose name does not say so is not recognised.
 """
 
+import difflib
 import json
 import math
+import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+
+from harness.common.errors import UsageError
 
 LIMIT = 160
 _HIDDEN = frozenset("\u200b\u200c\u200e\u200f\u2028\u2029\u2060\u061c\ufeff\ufffe\uffff")
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+HARNESS_CLIENT_ID = "fencepost-harness"
+"""The client id of the requests that the harness itself sends. No rule acts on them."""
+REDACTED = "<redacted>"
+"""The placeholder of a secret in `run.toml` and in the command that repeats a run. A run refuses it as a value."""
+
+SECRET_WORDS = r"secret|passw(?:or)?d|passphrase|token|jaas|(?:access|api|private|account|shared)[._-]?key"
+"""A pattern for the words in a name that say that its value is a secret."""
+_NAME = re.compile(rf"{SECRET_WORDS}|(?:^|[._-])(?:key|pwd|auth)(?:$|[._-])|credentials?$", re.IGNORECASE)
+_USERINFO = re.compile(r"(?<=://)[^\s/?#'\"]*@")
+_QUOTED = r"\"[^\"]*\"|'[^']*'"
+_WITHIN = re.compile(
+    rf"((?:{SECRET_WORDS})[\w.-]*\s*=\s*|"  # -Dsome.password=..., ?token=...
+    rf"(?:{SECRET_WORDS})[\w.-]*[\"']\s*:\s*|"  # "some.password": "..."
+    rf"--?[\w.-]*(?:{SECRET_WORDS})[\w.-]*\s+(?!-)|"  # --some-password ...
+    rf"\bBearer\s+)({_QUOTED}|[^\s\"'&;,]+)",
+    re.IGNORECASE,
+)
 
 
 def printable(value: object, limit: int = LIMIT) -> str:
@@ -120,3 +145,53 @@ def join_words(parts: Iterable[str], most: int = 4) -> str:
     if len(parts) > most:
         parts = [*parts[: most - 1], f"{number(len(parts) - most + 1)} more"]
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else "nothing"
+
+
+def nearest(name: str, known: Collection[str]) -> str | None:
+    """Return the known name that is most similar to `name`, or None if no name is similar."""
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def on_one_line(text: str) -> str:
+    """Escape control characters in text that a user typed, so that a message can show it."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def unknown(kind: str, name: str, known: Collection[str]) -> str:
+    """Return a sentence: there is no such `kind`, and the most similar name or all known names."""
+    name = on_one_line(name)
+    close = nearest(name, known)
+    if close:
+        return f'there is no {kind} "{name}"; did you mean "{close}"?'
+    if not known:
+        return f'there is no {kind} "{name}", nor any other'
+    return f'there is no {kind} "{name}"; there is {", ".join(sorted(known))}'
+
+
+def check_name(kind: str, name: str, known: Collection[str]) -> None:
+    """Raise `UsageError` unless `name` is known."""
+    if name not in known:
+        raise UsageError(unknown(kind, name, known))
+
+
+def is_secret(name: str) -> bool:
+    """Return whether the name of a setting says that its value is a secret."""
+    return _NAME.search(name) is not None
+
+
+def redact_text(text: str) -> str:
+    """Replace the user and password of each URL in a text, and each value that follows the name of a secret."""
+    return _WITHIN.sub(rf"\1{REDACTED}", _USERINFO.sub(f"{REDACTED}@", text))
+
+
+def redact_setting(name: str, value: str) -> str:
+    """Return the value of a setting, or the placeholder if it is a secret."""
+    if value.lower() in ("true", "false"):  # spark.hadoop.hadoop.security.token.service.use_ip
+        return value
+    return REDACTED if is_secret(name) else redact_text(value)
+
+
+def redacted_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return settings by name, with the placeholder for each secret."""
+    return {name: redact_setting(name, value) for name, value in settings.items()}

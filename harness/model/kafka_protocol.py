@@ -1,11 +1,16 @@
-"""Which requests a sender never sends. A protocol rule on such a request is refused before the run.
+"""Facts about Kafka's protocol: error codes, requests that are never sent, and the meaning of versions.
 
-A sender is the client of a workload, or a broker. If a new client leaves out a request that other clients send, add a
-row to `_LEFT_OUT`. Nothing is known about a user's own program, so nothing is refused for it.
+A protocol rule on a request that its sender never sends is refused before the run. A sender is the client of a
+workload, or a broker. If a new client leaves out a request that other clients send, add a row to `_LEFT_OUT`. Nothing
+is known about a user's own program, so nothing is refused for it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from harness.common.documents import read_toml
 
 TRANSACTIONS = frozenset({"AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"})
 CLASSIC = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"})
@@ -104,6 +109,12 @@ APIS = SENT_IN_RUNS | _OF_OTHERS
 """All APIs of all pinned versions of Kafka. A test compares them with Kafka's own schemas."""
 
 
+@cache
+def error_codes() -> Mapping[str, int]:
+    """Return all error codes by Kafka's name: `NOT_COORDINATOR`."""
+    return read_toml(Path(__file__).with_name("error-codes.toml"))
+
+
 @dataclass(frozen=True)
 class Sender:
     """The sender of the requests on a link, as far as it is known before the run."""
@@ -181,3 +192,87 @@ def why_never_sent(api: str, sender: Sender) -> str:
         if api in row.apis and row.by(sender):
             return f"{row.because.format(api=api)}: {row.instead}"
     return ""
+
+
+@dataclass(frozen=True)
+class VersionedMeaning:
+    """The meaning of a request from one version on, and before that version. An empty text: it has no meaning."""
+
+    request: str
+    version: int
+    since: str  # from `version` on
+    before: str  # below `version`
+
+
+MEANINGS: Sequence[VersionedMeaning] = (
+    VersionedMeaning(
+        "EndTxn",
+        5,
+        "each transaction has its own epoch (transaction version 2, KIP-890): a late EndTxn is refused",
+        "transaction version 2 does not protect this client: a late EndTxn can decide its next transaction "
+        "(KAFKA-17754)",
+    ),
+    VersionedMeaning(
+        "AddPartitionsToTxn",
+        0,
+        "the client adds partitions to its transaction itself; under transaction version 2 the first Produce does "
+        "(KIP-890)",
+        "",
+    ),
+    VersionedMeaning(
+        "AddOffsetsToTxn",
+        0,
+        "the client adds the group's offsets to its transaction itself; under transaction version 2 TxnOffsetCommit "
+        "does (KIP-890)",
+        "",
+    ),
+    VersionedMeaning(
+        "Produce",
+        12,
+        "the first one adds its partition to the transaction (KIP-890)",
+        "the partition must have been added before; the leader asks the coordinator whether it was (KIP-890)",
+    ),
+    VersionedMeaning(
+        "TxnOffsetCommit",
+        5,
+        "it has the member and its generation, so that the group fences a zombie (KIP-447), and adds the group's "
+        "offsets to the transaction (KIP-890)",
+        "it has the member and its generation from version 3 on, so that the group fences a zombie (KIP-447)",
+    ),
+    VersionedMeaning(
+        "InitProducerId",
+        3,
+        "the producer can go on with a new epoch after an error (KIP-360)",
+        "after an error that concerns its epoch the producer must be closed",
+    ),
+    VersionedMeaning(
+        "OffsetFetch",
+        7,
+        "it can wait for the offsets of an open transaction (KIP-447)",
+        "a new member may begin at an old offset while an open transaction has a newer one (KIP-447)",
+    ),
+    VersionedMeaning(
+        "JoinGroup",
+        5,
+        "the classic group protocol; a member may be static (KIP-345)",
+        "the classic group protocol, without static members",
+    ),
+    VersionedMeaning(
+        "ConsumerGroupHeartbeat",
+        0,
+        "the consumer group protocol: the brokers assign partitions (KIP-848)",
+        "",
+    ),
+)
+
+
+def rows(requests: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, str, str]]:
+    """Yield request, versions and meaning: first the requests with a meaning, then the others."""
+    for meaning in MEANINGS:
+        for version in requests.get(meaning.request, ()):
+            words = meaning.since if version >= meaning.version else meaning.before
+            yield meaning.request, f"v{version}", words
+    known = {meaning.request for meaning in MEANINGS}
+    for name, versions in requests.items():
+        if name not in known:
+            yield name, ", ".join(f"v{version}" for version in versions), ""
