@@ -92,7 +92,7 @@ actionlint: setup
 # The pages that are generated from the code.
 docs: setup
 	@$(BIN)/python -P -m checkers.catalogue docs/anomalies
-	@$(BIN)/python -P -m harness.record.page docs/tables.md
+	@$(BIN)/python -P -m harness.record.schema docs/tables.md
 	@$(BIN)/python -P -m harness.clients.page docs/clients.md
 	@$(BIN)/python -P -m harness.results.reasons docs/reasons.md
 	@$(BIN)/python -P -m nemeses.pages docs/faults.md

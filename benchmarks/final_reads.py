@@ -21,8 +21,7 @@ from harness.model.expectation import InputRecord
 from harness.model.vocabulary import SENTINEL_VALUE, VALUE_HEADER, Isolation, Role
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
-from harness.record.naming import Headers, output_headers, value_name
-from harness.record.partition_numbers import PartitionIds
+from harness.record.naming import Headers, PartitionIds, output_headers, value_name
 from harness.record.parts import PartWriter, parts_folder
 from harness.record.tables import Tabulator
 from harness.roles import final_reader

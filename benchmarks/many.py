@@ -25,7 +25,7 @@ import tomli_w
 from benchmarks.scale import ProcessCost, run_cold
 from harness.common.documents import parse_toml
 from harness.model.promises import HISTORY_FILE
-from harness.record.parquet_writer import PARQUET_OPTIONS
+from harness.record.parquet import PARQUET_OPTIONS
 from harness.record.run_tables import PLAN
 
 GOAL = 0.1

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.histories import write_edn
 from harness.record.history_form import FAIL, MICRO, NAMES, OK, OPS
-from harness.record.parquet_writer import PARQUET_OPTIONS
+from harness.record.parquet import PARQUET_OPTIONS
 
 PROCESSES, KEYS, SENDS, PLANTED = 16, 64, 4, 10
 GOALS_S = {"1m": 10.0, "10m": 60.0}

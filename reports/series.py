@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.record.timeline.model import BY_JOURNALS, Ending, Timeline
+from harness.record.timeline.load import BY_JOURNALS, Ending, Timeline
 
 MOST_BUCKETS = 120
 BINS = 16

@@ -20,8 +20,7 @@ from harness.model.pipeline import PipelineSpec
 from harness.model.promises import TRANSACTIONS_TOPIC
 from harness.model.vocabulary import WARM_UP, OffsetTracking
 from harness.record.table_reader import RunTables
-from harness.record.timeline.load import load
-from harness.record.timeline.model import Ending, Timeline
+from harness.record.timeline.load import Ending, Timeline, load
 from harness.record.timeline.partition_offsets import (
     NO_TIMES,
     OFFSETS_TOPIC,

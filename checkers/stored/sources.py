@@ -21,7 +21,7 @@ from checkers.spark.settings import coalesce_if_single
 from harness.common.errors import UnreadableInput
 from harness.model.promises import Promises
 from harness.model.vocabulary import Premise
-from harness.record.parquet_reader import iterate_parquet, read_parquet
+from harness.record.parquet import iterate_parquet, read_parquet
 from harness.record.schema import HISTORY, LOG, find_mismatch
 from harness.results.reasons import Reason
 from harness.results.verdict import FaultReport

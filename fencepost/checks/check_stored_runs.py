@@ -15,11 +15,11 @@ from harness.model.promises import HISTORY_FILE
 from harness.model.vocabulary import Fate
 from harness.record.client_history import file_crc
 from harness.record.naming import split_partition
-from harness.record.parquet_reader import has_tables, read_parquet
+from harness.record.parquet import has_tables, read_parquet
 from harness.record.run_tables import PLAN
 from harness.record.schema import HISTORY, LOG
 from harness.record.table_reader import RunTables
-from harness.record.timeline.markers import batches_of
+from harness.record.timeline.partition_offsets import batches_of
 from harness.results.example import Record
 from harness.results.reasons import KILLED, Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata

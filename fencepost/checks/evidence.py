@@ -21,11 +21,10 @@ from harness.model.kafka_protocol import APIS, error_codes
 from harness.model.promises import NO_WITNESS
 from harness.model.vocabulary import Premise
 from harness.record.client_history import file_crc
-from harness.record.columns import null
-from harness.record.parquet_reader import iterate_parquet
+from harness.record.parquet import iterate_parquet
 from harness.record.protocol_journal import JOURNAL, read_journal
 from harness.record.run_tables import PLAN, require_ended
-from harness.record.schema import HISTORY, LOG, find_mismatch
+from harness.record.schema import HISTORY, LOG, find_mismatch, null
 from harness.record.table_reader import RunTables
 from harness.results.conclusions import ControlRun
 from harness.results.recovery import Lag

@@ -16,8 +16,8 @@ import orjson
 import pyarrow.compute as pc
 
 from checkers.gaps.rule import GapRule, Row, apply_rules, once
-from harness.record.parquet_reader import iterate_parquet, read_parquet
-from harness.record.partition_numbers import PartitionIds
+from harness.record.naming import PartitionIds
+from harness.record.parquet import iterate_parquet, read_parquet
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import FaultReport
 from harness.settings.run_file import StoredPlan

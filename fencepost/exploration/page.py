@@ -22,7 +22,7 @@ from fencepost.exploration.record import FILE, CaseVerdict, Exploration, TriedCa
 from harness.common import wording as words
 from harness.protocol.cases import CaseOutcome
 from harness.record.table_reader import RunTables
-from harness.record.timeline.markers import batches_of
+from harness.record.timeline.partition_offsets import batches_of
 from reports.html import template as shared
 from reports.pictures.trace_lines import trace_lines
 from reports.story.run import Story

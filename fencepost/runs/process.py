@@ -38,7 +38,7 @@ from harness.processes.specs import (
 )
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal, NoJournal
-from harness.record.partition_numbers import PartitionIds
+from harness.record.naming import PartitionIds
 from harness.roles.call_watch import CallWatch
 from harness.roles.control import Control
 from harness.roles.feeder import Feeder

@@ -104,7 +104,7 @@ class PartitionView:
 
 @dataclass(frozen=True)
 class TransactionView:
-    """A transaction as its coordinator sees it. `state` is one of `harness.witness.transaction_log.STATES`."""
+    """A transaction as its coordinator sees it. `state` is one of `harness.witness.internal_topics.STATES`."""
 
     state: str
     producer_id: int

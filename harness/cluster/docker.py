@@ -36,7 +36,7 @@ from harness.network.proxied import ProxiedNetwork
 from harness.network.toxiproxy import HOST, Proxy
 from harness.network.traffic import ReceivedBytes
 from harness.processes.spawn import Supervisor
-from harness.witness.capture import SegmentWitness
+from harness.witness.tabulate import SegmentWitness
 
 TOXIPROXY = "toxiproxy"
 MACHINE = "host.docker.internal"

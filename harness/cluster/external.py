@@ -31,8 +31,7 @@ from harness.network.none import NoNetwork
 from harness.network.toxics import EFFECTS
 from harness.settings.tags import prefix_of
 from harness.wire.protocol import Target, WireError
-from harness.witness.fetch_witness import FetchWitness
-from harness.witness.own_batches import RunBatches
+from harness.witness.fetch_witness import FetchWitness, RunBatches
 
 INTERNAL = (TRANSACTION_STATE, CONSUMER_OFFSETS)
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from harness.environment import PreparedKafka
 from harness.environment.java_commands import broker_command
 from harness.network.proxied import ProxiedNetwork
 from harness.processes.preload import Preload
-from harness.witness.capture import SegmentWitness
+from harness.witness.tabulate import SegmentWitness
 
 
 class LocalCluster(StartedCluster[LocalBroker]):

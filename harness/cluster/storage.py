@@ -18,7 +18,7 @@ from kafka.record import MemoryRecords
 from harness.cluster.start_diagnosis import diagnosis
 from harness.common.errors import StartFailed
 from harness.environment.cache import provide
-from harness.witness.fields import FieldReader
+from harness.witness.internal_topics import FieldReader
 
 _CHECKPOINT = "*.checkpoint"
 _FEATURE_LEVEL = 12

@@ -11,11 +11,9 @@ from harness.model.expectation import Expectation, InputRecord
 from harness.model.vocabulary import Isolation
 from harness.processes.control_line import Report
 from harness.record.events import EndsRead, Polled, ReadEnd
-from harness.record.expected_rows import expected_output_row, numbered
 from harness.record.journal import Journal
-from harness.record.naming import digest, key_name, output_headers, parse_sources, partition_key
-from harness.record.partition_numbers import PartitionIds
-from harness.record.parts import PartWriter
+from harness.record.naming import PartitionIds, digest, key_name, output_headers, parse_sources, partition_key
+from harness.record.parts import PartWriter, expected_output_row, numbered
 from harness.roles.control import Control
 
 

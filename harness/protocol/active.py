@@ -4,9 +4,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
-from harness.protocol.journal import ProxyJournal, now_ns
 from harness.protocol.rules import Action, Frame, ProtocolRule
-from harness.record.protocol_journal import RequestRecord, RuleEvent
+from harness.record.protocol_journal import ProxyJournal, RequestRecord, RuleEvent, now_ns
 
 
 class Deliverable(Protocol):

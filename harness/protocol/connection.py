@@ -20,11 +20,10 @@ from harness.protocol.frames import (
     encode_response,
     with_correlation,
 )
-from harness.protocol.journal import now_ns
 from harness.protocol.rules import Action, ClientConnection, Frame, When, describe_changes, with_values
 from harness.protocol.schemas import Message, UndecodableMessage, UnknownMessage
 from harness.protocol.state import ProxyState
-from harness.record.protocol_journal import RequestRecord
+from harness.record.protocol_journal import RequestRecord, now_ns
 
 ANSWER_TIMEOUT_S = 5.0
 """How long a message that triggered a release waits until the released request was answered."""

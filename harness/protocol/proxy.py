@@ -22,9 +22,9 @@ from harness.common.errors import EnvironmentFailure
 from harness.processes.encoding import ProcessMessage, decode, encode
 from harness.protocol.addresses import HOST, AddressMap
 from harness.protocol.connection import Connection, Side
-from harness.protocol.journal import ProxyJournal
 from harness.protocol.schemas import Schemas
 from harness.protocol.state import ProxyRequest, ProxyState
+from harness.record.protocol_journal import ProxyJournal
 from harness.wire.protocol import Address, decode_response, encode_request, sasl_requests
 from harness.wire.security import tls_refusal
 

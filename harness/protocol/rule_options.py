@@ -26,7 +26,7 @@ from harness.protocol.rules import (
     Selector,
     When,
 )
-from harness.witness.transaction_log import STATES
+from harness.witness.internal_topics import STATES
 
 MAX_TEXT = 1000
 """No name or value of a rule has more characters."""

@@ -104,7 +104,7 @@ class Release(ProcessMessage, frozen=True):
         Selector, ...
     ] = ()  # of the same transactional id or group as the kept message, if that has one
     after_s: float | None = None
-    states: tuple[str, ...] = ()  # states of `harness.witness.transaction_log.STATES`
+    states: tuple[str, ...] = ()  # states of `harness.witness.internal_topics.STATES`
 
 
 class ProtocolRule(ProcessMessage, frozen=True):

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from harness.common.wording import HARNESS_CLIENT_ID
 from harness.processes.encoding import ProcessMessage
 from harness.protocol.active import ActiveRule, Kept
-from harness.protocol.journal import ProxyJournal
 from harness.protocol.observed_clients import LinkClients, ObservedClients, describe
 from harness.protocol.rules import Frame, ProtocolRule
 from harness.protocol.schemas import API_VERSIONS, Direction, Field, Message, Schemas, UnknownMessage
-from harness.record.protocol_journal import RequestRecord
+from harness.record.protocol_journal import ProxyJournal, RequestRecord
 
 ALWAYS_DECODED = (
     "InitProducerId",

@@ -31,7 +31,7 @@ from harness.record.events import (
     JournalEnded,
     Polled,
 )
-from harness.record.journal_lines import JournalContents, read_events
+from harness.record.journal import JournalContents, read_events
 from harness.record.naming import value_name
 
 OBSERVER_PROCESS = 999

@@ -11,17 +11,20 @@ counts as a missing line of the journal, because evidence is lost.
 
 import shutil
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.model.expectation import ExpectedOutput, ExpectedSum
 from harness.record.events import PartWritten
 from harness.record.journal import Journal
-from harness.record.parquet_writer import CHUNK_ROWS, RowBuffer
+from harness.record.naming import key_name
+from harness.record.parquet import CHUNK_ROWS, RowBuffer
 from harness.record.schema import HISTORY
 
+Cells = tuple[object, ...]
 _ADDED = {
     "polls": ("run", "role", "promised"),
     "records": ("run",),
@@ -33,6 +36,46 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     for table, added in _ADDED.items()
 }
 """The columns of the part files of each table. `op` is the number of the operation in the journal, not in the run."""
+
+
+def numbered(rows: Sequence[Cells]) -> list[Cells]:
+    """Complete the rows of one input by their index, which shows if one of them is lost."""
+    return [(*row, n) for n, row in enumerate(rows)]
+
+
+def expected_output_row(expected: ExpectedOutput, tp: int, partition: int, offset: int) -> Cells:
+    """Return the row of an expected output of an input, without its index. `tp` and `offset` name the input."""
+    crc = expected.digest(partition, offset)
+    return (
+        expected.stage,
+        tp,
+        offset,
+        expected.output_name,
+        expected.topic,
+        crc,
+        None,
+        None,
+        expected.intermediate_topic,
+        expected.correlation_key,
+        expected.content,
+    )
+
+
+def expected_sum_row(add: ExpectedSum, tp: int, offset: int) -> Cells:
+    """Return the row of an amount that an input adds to a sum, without its index. `tp` and `offset` name the input."""
+    return (
+        add.stage,
+        tp,
+        offset,
+        None,
+        add.topic,
+        None,
+        key_name(add.key),
+        add.amount,
+        None,
+        None,
+        add.content,
+    )
 
 
 class DamagedPart(Exception):

@@ -1,4 +1,4 @@
-"""The lines of `protocol.jsonl`, the journal of the protocol proxy, and a reader for them.
+"""`protocol.jsonl`, the journal of the protocol proxy: its lines, its writer and its reader.
 
 The proxy writes a line `request` for each request, when its response has passed or its connection has ended. It writes
 a line `event` for each thing that a rule did, with the request as it then was (`changed`). A line never holds the body
@@ -8,6 +8,7 @@ in `run.toml` is the start of the run on this clock.
 
 import math
 import re
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ _RESPONSE_DROPPED = "its response was dropped"
 """The event of a rule that drops a response."""
 _BETWEEN_TRIES = ("FindCoordinator", "Produce")
 """The requests with a transactional id that a client may send between two tries of another one."""
+FLUSH_BYTES = 64 * 1024
 
 
 @dataclass
@@ -382,3 +384,42 @@ def _text(value: str) -> str:
 
 def _listed(errors: tuple[str, ...]) -> str:
     return ", ".join(errors) or "NONE"
+
+
+@dataclass
+class ProxyJournal:
+    """Writes the journal. Events of rules are written at once, requests in blocks."""
+
+    path: Path
+    _file: Any = field(init=False)
+    _lines: list[bytes] = field(default_factory=list)
+    _size: int = 0
+
+    def __post_init__(self) -> None:
+        self._file = self.path.open("ab", buffering=0)
+
+    def write_request(self, request: RequestRecord) -> None:
+        """Write a request whose response has passed, or whose connection has ended."""
+        self._add(orjson.dumps({"request": request}))
+        if self._size >= FLUSH_BYTES:
+            self.flush()
+
+    def write_event(self, event: RuleEvent, request: RequestRecord) -> None:
+        """Write what a rule did with a request, and the request as it is now, at once."""
+        self._add(orjson.dumps({"event": event, "changed": request}))
+        self.flush()
+
+    def flush(self) -> None:
+        """Write all lines that are not written yet."""
+        if self._lines:
+            self._file.write(b"".join(self._lines))
+            self._lines, self._size = [], 0
+
+    def _add(self, line: bytes) -> None:
+        self._lines.append(line + b"\n")
+        self._size += len(line) + 1
+
+
+def now_ns() -> int:
+    """Return the time on the monotonic clock."""
+    return time.monotonic_ns()

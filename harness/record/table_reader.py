@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 
 from harness.common.documents import read_toml
 from harness.common.errors import UnreadableInput
-from harness.record.log_schema import LOG
 from harness.record.protocol_journal import JOURNAL, ProtocolJournal, read_journal
 from harness.record.run_tables import PLAN
+from harness.record.schema import LOG
 from harness.results.run_metadata import RunMetadata
 
 Row = Mapping[str, Any]

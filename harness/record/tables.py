@@ -30,10 +30,9 @@ from harness.record.events import (
     PartWritten,
     Polled,
 )
-from harness.record.journal_lines import JournalContents, JournalLine, OpenOperation, read_events
-from harness.record.naming import operation_name, split_partition
-from harness.record.parquet_writer import ParquetWriter, open_parquet
-from harness.record.partition_numbers import PartitionIds
+from harness.record.journal import JournalContents, JournalLine, OpenOperation, read_events
+from harness.record.naming import PartitionIds, operation_name, split_partition
+from harness.record.parquet import ParquetWriter, open_parquet
 from harness.record.parts import DamagedPart, parts_folder, read_part
 from harness.record.schema import HISTORY
 

@@ -21,9 +21,9 @@ from harness.model.vocabulary import (
 )
 from harness.processes.control_line import Report
 from harness.record.events import EndsRead, Polled, ReadEnd
-from harness.record.expected_rows import expected_output_row, expected_sum_row, numbered
 from harness.record.journal import Journal
 from harness.record.naming import (
+    PartitionIds,
     digest,
     excerpt,
     fencepost_headers,
@@ -33,8 +33,7 @@ from harness.record.naming import (
     parse_sources,
     partition_key,
 )
-from harness.record.partition_numbers import PartitionIds
-from harness.record.parts import PartWriter
+from harness.record.parts import PartWriter, expected_output_row, expected_sum_row, numbered
 from harness.roles.control import Control
 from harness.roles.log_start_offsets import log_start_offsets
 

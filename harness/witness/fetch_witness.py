@@ -1,4 +1,8 @@
-"""Fetch whole batches, including markers, from the leaders at read_uncommitted.
+"""Fetch whole batches, including markers, from the leaders at read_uncommitted, and select those of a run.
+
+A record of the transaction log names a transactional id and its producer id. An offset commit of the run is in a batch
+with such a producer id, or names a group of the run. A batch that cannot be decoded counts as the run's, because it is
+evidence of damage.
 
 Only the leader's replica of each partition is read. This works with any cluster that the user may read. The batches are
 written unchanged into a folder like a broker's data folder. At most one response is in memory. On a shared cluster,
@@ -7,7 +11,8 @@ only the run's batches of internal topics are written.
 
 import base64
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import UUID
@@ -16,12 +21,13 @@ from kafka.protocol.consumer import FetchRequest
 
 from harness.common.errors import EnvironmentFailure
 from harness.common.waiting import wait_for
-from harness.model.pipeline import TopicPartition
+from harness.model.pipeline import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from harness.model.promises import FETCH
 from harness.results.reasons import BY_ACLS
 from harness.wire.protocol import KafkaConnection, Target
-from harness.witness import FETCHED_FOLDER, LogBounds
-from harness.witness.own_batches import ALL_BATCHES, RunBatches
+from harness.witness import FETCHED_FOLDER, LogBounds, internal_topics
+from harness.witness.internal_topics import UndecodableField
+from harness.witness.records import read_records
 from harness.witness.segments import HEADER, LogBatch
 
 VERSION = 12  # the last version that names topics; later ones have topic ids
@@ -30,6 +36,48 @@ MAX_RESPONSE_BYTES = 4 * 1024 * 1024
 TIMEOUT_S = 20.0
 NO_ERROR, NOT_AUTHORIZED = 0, 29
 _LENGTH_END = 12  # the size of base offset and length, which `length` does not include
+
+
+@dataclass
+class RunBatches:
+    """Selects the run's batches. It collects the run's producer ids from the transaction log and the run's topics."""
+
+    prefix: str | None  # the prefix of the run's transactional ids; None: all batches are selected
+    groups: Collection[str] = ()
+    producers: set[int] = field(default_factory=set)
+
+    def includes(self, topic: str, batch: LogBatch) -> bool:
+        """Return whether a batch belongs to the run."""
+        if self.prefix is None:
+            return True
+        if topic not in (TRANSACTION_STATE, CONSUMER_OFFSETS):
+            if batch.producer_id >= 0:
+                self.producers.add(batch.producer_id)
+            return True
+        if batch.transactional or (batch.control and topic == CONSUMER_OFFSETS):
+            return batch.producer_id in self.producers
+        try:
+            return self._names_run(topic, batch)
+        except UndecodableField:
+            return True
+
+    def _names_run(self, topic: str, batch: LogBatch) -> bool:
+        assert self.prefix is not None
+        is_own = False
+        for record in read_records(batch):
+            if topic == TRANSACTION_STATE:
+                state = internal_topics.decode_state(record.key, record.value)
+                if state is not None and state.transactional_id.startswith(self.prefix):
+                    is_own = True
+                    if state.producer_id is not None:
+                        self.producers.add(state.producer_id)
+            else:
+                commit = internal_topics.decode_commit(record.key, record.value)
+                is_own = is_own or (commit is not None and commit.group in self.groups)
+        return is_own
+
+
+ALL_BATCHES = RunBatches(None)
 
 
 class FetchWitness:

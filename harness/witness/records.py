@@ -13,7 +13,7 @@ import pyarrow as pa
 from kafka.errors import KafkaError
 from kafka.record.default_records import DefaultRecordBatch
 
-from harness.witness.fields import UndecodableField
+from harness.witness.internal_topics import UndecodableField
 from harness.witness.segments import HEADER, LogBatch
 
 _MARKERS = {0: "abort", 1: "commit"}  # other control records (leader change, ...) are not markers

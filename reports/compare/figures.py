@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.record.table_reader import RunTables
-from harness.record.timeline.load import load
-from harness.record.timeline.model import Ending, Timeline
+from harness.record.timeline.load import Ending, Timeline, load
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import FaultReport
 

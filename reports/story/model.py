@@ -10,8 +10,7 @@ from enum import IntEnum, StrEnum
 from typing import Any
 
 from harness.common.wording import redact_text
-from harness.record.timeline.by_logs import UNNAMED
-from harness.record.timeline.model import Ending, Notes
+from harness.record.timeline.load import UNNAMED, Ending, Notes
 
 __all__ = [
     "EVERYBODY",

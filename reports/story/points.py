@@ -8,7 +8,7 @@ from harness.common.errors import UnreadableInput, UsageError
 from harness.common.wording import plural
 from harness.record.protocol_journal import JOURNAL, JournaledRequest, ProtocolJournal
 from harness.record.table_reader import MOST_CHANGED_REQUESTS, Row
-from harness.record.timeline.by_logs import stored_states
+from harness.record.timeline.load import stored_states
 from harness.results.verdict import FaultReport
 from reports.story.model import TICK_NS, Kind, Point, Span
 from reports.story.roles import process_at

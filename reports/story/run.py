@@ -15,10 +15,8 @@ import pyarrow.compute as pc
 from harness.common.errors import UnreadableInput
 from harness.record.protocol_journal import ProtocolJournal
 from harness.record.table_reader import Row, RunTables
-from harness.record.timeline.by_logs import stored_states
-from harness.record.timeline.load import load, reads_logs
-from harness.record.timeline.markers import batches_of
-from harness.record.timeline.model import Timeline
+from harness.record.timeline.load import Timeline, load, reads_logs, stored_states
+from harness.record.timeline.partition_offsets import batches_of
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
 from reports.known_secrets import known_secrets

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from harness.common.wording import plural
 from harness.model.vocabulary import WARM_UP
 from harness.record.table_reader import Row, RunTables
-from harness.record.timeline.by_logs import state_times_ms
-from harness.record.timeline.markers import deciding_markers
+from harness.record.timeline.load import state_times_ms
+from harness.record.timeline.partition_offsets import deciding_markers
 from harness.results.example import Example
 from reports.story.model import TICK_NS
 from reports.story.progress import batch_counts, in_groups

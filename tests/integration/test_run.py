@@ -7,8 +7,7 @@ import pyarrow.parquet as pq
 
 from fencepost.api import Result
 from harness.common.documents import decode
-from harness.record.columns import null
-from harness.record.schema import HISTORY, LOG
+from harness.record.schema import HISTORY, LOG, null
 from harness.results.verdict import Verdict, checks_without_evidence
 
 

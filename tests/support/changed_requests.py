@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from harness.protocol.journal import ProxyJournal
-from harness.record.protocol_journal import JOURNAL, RequestRecord, RuleEvent
+from harness.record.protocol_journal import JOURNAL, ProxyJournal, RequestRecord, RuleEvent
 
 ZERO_NS = 7_000_000_000
 """The start of the run on the clock of the journal."""

@@ -8,11 +8,10 @@ from typing import Any
 from harness.model.kafka_protocol import error_codes
 from harness.protocol.connection import Connection
 from harness.protocol.frames import encode_response, with_size
-from harness.protocol.journal import ProxyJournal
 from harness.protocol.rules import ProtocolRule
 from harness.protocol.schemas import Schemas
 from harness.protocol.state import ProxyRequest, ProxyState, ReleaseOrder, RuleStatus
-from harness.record.protocol_journal import RuleEvent
+from harness.record.protocol_journal import ProxyJournal, RuleEvent
 from tests.support.protocol_schemas import small_schemas
 
 OWN_ID = "shop-1"

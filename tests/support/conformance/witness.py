@@ -10,7 +10,7 @@ from harness.model.promises import SEGMENTS
 from harness.model.vocabulary import Isolation
 from harness.witness import LogBounds
 from harness.witness.records import read_marker, read_records
-from harness.witness.replicas import Replica, find_replicas
+from harness.witness.segments import Replica, find_replicas
 from harness.witness.tabulate import replicas
 from tests.support.conformance.means import (
     SYNC_TIMEOUT_S,

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from checkers.spark.errors import translate_spark_errors
 from harness.common.errors import AnalysisFailed, UnreadableInput
-from harness.record.parquet_writer import open_parquet
+from harness.record.parquet import open_parquet
 from harness.record.schema import HISTORY
 
 ROWS = 5_000

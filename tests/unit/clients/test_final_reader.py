@@ -21,8 +21,7 @@ from harness.model.vocabulary import (
 )
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
-from harness.record.naming import Headers, digest
-from harness.record.partition_numbers import PartitionIds, unplanned
+from harness.record.naming import Headers, PartitionIds, digest, unplanned
 from harness.record.parts import PartWriter, parts_folder
 from harness.record.tables import Tabulator
 from harness.roles import final_reader

@@ -21,8 +21,7 @@ from harness.model.pipeline import StageSpec
 from harness.model.vocabulary import Isolation
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
-from harness.record.naming import digest, output_headers
-from harness.record.partition_numbers import PartitionIds
+from harness.record.naming import PartitionIds, digest, output_headers
 from harness.record.parts import PartWriter, parts_folder
 from harness.record.tables import Tabulator
 from harness.roles.control import Control

@@ -25,7 +25,7 @@ from harness.model.pipeline import PipelineSpec
 from harness.model.promises import Promises
 from harness.processes.encoding import decode
 from harness.processes.specs import ClientSpec, RunSpec
-from harness.record.partition_numbers import PartitionIds
+from harness.record.naming import PartitionIds
 from harness.runner.nemesis import PlannedFault, Target
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options

@@ -13,10 +13,10 @@ from msgspec import structs
 
 from harness.protocol.addresses import HOST
 from harness.protocol.frames import with_size
-from harness.protocol.journal import ProxyJournal
 from harness.protocol.proxy import Listener, ProxyLink
 from harness.protocol.rules import Action, ClientConnection, ProtocolRule, Release, Selector, When
 from harness.protocol.state import ProxyState
+from harness.record.protocol_journal import ProxyJournal
 from harness.wire.protocol import Address
 from tests.support.protocol_link import LinkUnderTest, ProxyUnderTest
 from tests.support.protocol_schemas import small_schemas

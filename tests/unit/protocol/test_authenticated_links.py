@@ -6,9 +6,9 @@ from pathlib import Path
 
 from harness.protocol.addresses import HOST
 from harness.protocol.frames import with_size
-from harness.protocol.journal import ProxyJournal
 from harness.protocol.proxy import Listener, ProxyLink
 from harness.protocol.state import ProxyState
+from harness.record.protocol_journal import ProxyJournal
 from harness.wire.protocol import Address
 from harness.wire.security import Security
 from tests.support.protocol_link import ProxyUnderTest

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.protocol.journal import ProxyJournal
 from harness.protocol.rules import Action, ClientConnection, ProtocolRule, Release, Selector, When
 from harness.record.protocol_journal import (
     JOURNAL,
     MAX_REQUESTS,
     JournaledRequest,
     ProtocolJournal,
+    ProxyJournal,
     RuleEvent,
     read_journal,
     read_requests,

@@ -10,8 +10,8 @@ import pytest
 
 from harness.model.pipeline import StageSpec
 from harness.model.vocabulary import Outcome
-from harness.record.event_forms import FIELD_CHECKS
 from harness.record.events import (
+    FIELD_CHECKS,
     Assigned,
     Completed,
     EndInvoked,
@@ -27,9 +27,8 @@ from harness.record.events import (
     ReadEnd,
     parse,
 )
-from harness.record.journal import Journal
-from harness.record.journal_lines import JournalContents, read_events
-from harness.record.partition_numbers import PartitionIds
+from harness.record.journal import Journal, JournalContents, read_events
+from harness.record.naming import PartitionIds
 from harness.record.tables import Tabulator
 
 EVENTS: tuple[Event, ...] = (

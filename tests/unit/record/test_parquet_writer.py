@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.record import parquet_writer
-from harness.record.parquet_writer import RowBuffer, open_parquet
+from harness.record import parquet
+from harness.record.parquet import RowBuffer, open_parquet
 
 SCHEMA = pa.schema(
     [
@@ -22,7 +22,7 @@ SCHEMA = pa.schema(
 def test_rows_keep_the_order_in_which_they_were_added(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet_writer, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(parquet, "CHUNK_ROWS", 3)
     path = tmp_path / "t.parquet"
     with open_parquet(path, SCHEMA) as writer:
         writer.append((0, "a", ()))

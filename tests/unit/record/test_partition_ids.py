@@ -1,6 +1,6 @@
 """The numbers of partitions, also of those that a topic gets during the run."""
 
-from harness.record.partition_numbers import PartitionIds
+from harness.record.naming import PartitionIds
 
 PLANNED = {"in": 2, "out": 1}
 

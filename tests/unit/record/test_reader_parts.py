@@ -12,7 +12,7 @@ from harness.model.pipeline import StageSpec
 from harness.record import parts as parts_module
 from harness.record.events import JournalBegan, Polled
 from harness.record.journal import Journal
-from harness.record.partition_numbers import PartitionIds, unplanned
+from harness.record.naming import PartitionIds, unplanned
 from harness.record.parts import PartWriter, parts_folder, remove_parts
 from harness.record.tables import Tabulator, write_partitions
 

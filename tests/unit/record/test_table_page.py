@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-from harness.record.columns import meaning, null
-from harness.record.page import page
-from harness.record.schema import HISTORY, LOG
+from harness.record.schema import HISTORY, LOG, meaning, null, page
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "tables.md"
 

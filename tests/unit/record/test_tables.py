@@ -9,11 +9,10 @@ import pytest
 
 from harness.model.pipeline import StageSpec
 from harness.model.vocabulary import Outcome
-from harness.record.columns import is_added
 from harness.record.events import Assigned, Completed, EndInvoked, EndsRead, Invoked, JournalBegan, Polled
 from harness.record.journal import Journal
-from harness.record.partition_numbers import PartitionIds
-from harness.record.schema import HISTORY, LOG, find_mismatch
+from harness.record.naming import PartitionIds
+from harness.record.schema import HISTORY, LOG, find_mismatch, is_added
 from harness.record.tables import Tabulator
 from harness.roles.observer import RecordCounts
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import tomli_w
 
-from harness.record.log_schema import LOG
+from harness.record.schema import LOG
 from harness.record.table_reader import RunTables
 from harness.results.example import Example
 from harness.results.run_metadata import RunPhase

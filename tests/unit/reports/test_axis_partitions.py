@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import tomli_w
 
-from harness.record.log_schema import LOG
+from harness.record.schema import LOG
 from harness.record.table_reader import RunTables
 from reports.pictures.axis import Pane, panes
 from reports.series import Series

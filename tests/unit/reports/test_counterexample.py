@@ -10,8 +10,7 @@ import pytest
 from msgspec import structs
 
 from harness.common.wording import REDACTED
-from harness.protocol.journal import ProxyJournal
-from harness.record.protocol_journal import JOURNAL, RequestRecord, RuleEvent
+from harness.record.protocol_journal import JOURNAL, ProxyJournal, RequestRecord, RuleEvent
 from harness.record.table_reader import RunTables
 from harness.results.example import Example
 from harness.results.run_metadata import ProgramClient, RunMetadata

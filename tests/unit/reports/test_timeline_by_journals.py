@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from harness.record.table_reader import RunTables
-from harness.record.timeline import by_journals
-from harness.record.timeline.model import Ending
+from harness.record.timeline import load
+from harness.record.timeline.load import Ending
 from reports.series import MOST_BUCKETS, Series, series
 from tests.support.synthetic_store import MS, write_table
 
@@ -24,11 +24,11 @@ def op(number: int, at_s: float, outcome: str = "ok", **changes: Any) -> dict[st
 
 
 def read(folder: Path) -> Series:
-    return series(by_journals.load(RunTables(folder)))
+    return series(load.load_from_journals(RunTables(folder)))
 
 
 def missing(folder: Path) -> list[str]:
-    return by_journals.load(RunTables(folder)).missing
+    return load.load_from_journals(RunTables(folder)).missing
 
 
 def test_transactions_and_their_records_count_in_the_second_of_their_end(tmp_path: Path) -> None:

@@ -11,9 +11,8 @@ import pytest
 
 from harness.record.schema import LOG
 from harness.record.table_reader import RunTables
-from harness.record.timeline import by_logs
-from harness.record.timeline.by_logs import UNNAMED, StageTopics
-from harness.record.timeline.model import BY_LOGS, Ending, Timeline
+from harness.record.timeline import load
+from harness.record.timeline.load import BY_LOGS, UNNAMED, Ending, StageTopics, Timeline
 from reports.pictures.static import over_time
 from reports.series import Series, series
 from tests.support.synthetic_store import write_table
@@ -52,7 +51,7 @@ def batch(tp: int, base: int, at_s: float, count: int = 1, **more: Any) -> dict[
 def read(
     folder: Path, stages: Sequence[StageTopics] = (BILL,), end_s: float = math.inf
 ) -> tuple[Timeline, Series]:
-    timeline = by_logs.load(RunTables(folder, ZERO_MS), stages, end_s)
+    timeline = load.load_from_logs(RunTables(folder, ZERO_MS), stages, end_s)
     return timeline, series(timeline)
 
 
@@ -177,11 +176,11 @@ def test_a_long_run_gets_wider_buckets(tmp_path: Path) -> None:
 
 def test_the_stages_of_a_run_whose_programs_keep_no_journals() -> None:
     stage = {"name": "bill", "writes": ["out"], "journaled": False, "transactional_ids": {"bill-1": "b-1"}}
-    assert by_logs.stages_without_journals({"workload": {"stages": [stage]}}) == [BILL]
+    assert load.stages_without_journals({"workload": {"stages": [stage]}}) == [BILL]
     unnamed = {"name": "count", "journaled": False}
-    assert by_logs.stages_without_journals({"workload": {"stages": [stage, unnamed]}}) == [
+    assert load.stages_without_journals({"workload": {"stages": [stage, unnamed]}}) == [
         BILL,
         StageTopics("count"),
     ]
     for settings in ({"workload": {"stages": [stage, {"name": "shop"}]}}, {"workload": {"stages": 7}}, {}):
-        assert by_logs.stages_without_journals(settings) == []
+        assert load.stages_without_journals(settings) == []

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.common.errors import UnreadableInput, UsageError
-from harness.protocol.journal import ProxyJournal
-from harness.record.protocol_journal import JOURNAL
+from harness.record.protocol_journal import JOURNAL, ProxyJournal
 from harness.record.table_reader import RunTables, spans
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import FaultReport

@@ -19,10 +19,10 @@ from witness_logs import (
 )
 
 from harness.common.errors import EnvironmentFailure
-from harness.record import parquet_writer
-from harness.record.partition_numbers import PartitionIds
+from harness.record import parquet
+from harness.record.naming import PartitionIds
 from harness.record.schema import LOG
-from harness.witness.capture import ReplicaSource, capture
+from harness.witness.tabulate import ReplicaSource, capture
 
 Rows = list[dict[str, Any]]
 
@@ -159,7 +159,7 @@ def test_a_record_of_an_unknown_version_is_reported_and_the_next_is_read(tmp_pat
 
 
 def test_rows_are_written_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_writer, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(parquet, "CHUNK_ROWS", 4)
     write_log(tmp_path / "1", "out-0", *[batch(n) for n in range(10)])
     rows, _ = read(tmp_path)
     assert [b["base_offset"] for b in rows["batches"]] == list(range(10))

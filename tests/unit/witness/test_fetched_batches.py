@@ -11,9 +11,8 @@ from witness_logs import COMMIT, batch, commit_key, commit_value, marker, state_
 from harness.common.errors import EnvironmentFailure
 from harness.model.pipeline import TopicPartition
 from harness.witness import LogBounds, fetch_witness
-from harness.witness.fetch_witness import FetchWitness
-from harness.witness.own_batches import RunBatches
-from harness.witness.replicas import ReplicaSource, find_replicas
+from harness.witness.fetch_witness import FetchWitness, RunBatches
+from harness.witness.segments import ReplicaSource, find_replicas
 
 STATE, OFFSETS = ("__transaction_state", 0), ("__consumer_offsets", 0)
 

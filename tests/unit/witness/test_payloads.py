@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from witness_logs import ABORT, COMMIT, LEADER_CHANGE, batch, marker, record, write_log
 
-from harness.witness.fields import UndecodableField
+from harness.witness.internal_topics import UndecodableField
 from harness.witness.records import LogMarker, LogRecord, read_marker, read_records
 from harness.witness.segments import ReplicaDamage, read_log
 

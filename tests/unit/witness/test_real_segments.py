@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from harness.record.partition_numbers import PartitionIds
+from harness.record.naming import PartitionIds
 from harness.record.schema import LOG
-from harness.witness.capture import ReplicaSource, capture
+from harness.witness.tabulate import ReplicaSource, capture
 
 DATA = Path(__file__).parent / "data"
 Tables = dict[str, list[dict[str, Any]]]

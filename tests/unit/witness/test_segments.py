@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from witness_logs import batch, write_log
 
-from harness.witness.replicas import Replica
-from harness.witness.segments import ReplicaDamage, read_log, segment_files
+from harness.witness.segments import Replica, ReplicaDamage, read_log, segment_files
 
 
 def offsets(folder: Path) -> tuple[list[int], str]:

@@ -1,7 +1,11 @@
-"""Writes Parquet files row by row. A file appears only after it is complete.
+"""Write Parquet files row by row, and read the tables of a stored run within bounds and without Spark.
 
-Rows are added one by one, or many at once as columns, which is several times faster. A separate thread for each file
-encodes one chunk of rows while the next chunk is collected. (Arrow releases Python's lock while it encodes.)
+A file appears only after it is complete. Rows are added one by one, or many at once as columns, which is several times
+faster. A separate thread for each file encodes one chunk of rows while the next chunk is collected. (Arrow releases
+Python's lock while it encodes.)
+
+The reader does not use `pyarrow.parquet.read_table`, because that loads pandas, which takes longer than the read of a
+small table.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,9 +18,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness.record.schema import HISTORY
+
 PARQUET_OPTIONS: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
 """With checksums: without them, a reader would not notice a flipped bit."""
 CHUNK_ROWS = 65_536  # rows in memory: about 30 MB of Python objects
+PART_ROWS = 1 << 20
 
 
 class RowBuffer:
@@ -157,3 +164,27 @@ def _array(cells: list[Any], kind: pa.DataType) -> pa.Array:
     columns = zip(*flat, strict=True) if flat else [()] * len(fields)
     values = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
     return pa.ListArray.from_arrays(starts, pa.StructArray.from_arrays(values, fields=fields), type=kind)
+
+
+def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read all rows of a file.
+
+    Raises `OSError` or `pyarrow.ArrowException` if the file is missing or damaged, or lacks one of the columns.
+    """
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        for column in columns or ():
+            if column not in file.schema_arrow.names:  # PyArrow would leave the column out without an error
+                raise pa.ArrowKeyError(f"{path} has no column {column}")
+        return file.read(columns=None if columns is None else list(columns))
+
+
+def iterate_parquet(path: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the rows of a large file in tables of at most `PART_ROWS` rows."""
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        for batch in file.iter_batches(PART_ROWS, columns=list(columns)):
+            yield pa.Table.from_batches([batch])
+
+
+def has_tables(folder: Path) -> bool:
+    """Return whether a run folder has all tables of `history/`."""
+    return all((folder / "history" / f"{table}.parquet").is_file() for table in HISTORY)
