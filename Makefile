@@ -93,7 +93,7 @@ actionlint: setup
 docs: setup
 	@$(BIN)/python -P -m checkers.catalogue docs/anomalies
 	@$(BIN)/python -P -m harness.record.schema docs/tables.md
-	@$(BIN)/python -P -m harness.clients.page docs/clients.md
+	@$(BIN)/python -P -m harness.clients.error_table docs/clients.md
 	@$(BIN)/python -P -m harness.results.reasons docs/reasons.md
 	@$(BIN)/python -P -m nemeses.pages docs/faults.md
 	@$(BIN)/python -P -m harness.results.schema docs fencepost/verdict_types.py

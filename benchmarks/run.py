@@ -29,12 +29,12 @@ from harness.environment.builder import Builder
 from harness.environment.cache import cache_folder
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
-from harness.processes.program import PythonProgram
 from harness.processes.spawn import Supervisor
 from harness.processes.specs import (
     ClientSpec,
     ConnectionSpec,
     MembershipSpec,
+    PythonProgram,
     RunSpec,
     TransactionsSpec,
     WorkloadSpec,

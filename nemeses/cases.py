@@ -19,7 +19,7 @@ from msgspec import structs
 from harness.common.errors import FaultFailed, PipelineFailed, WaitTimeout
 from harness.common.wording import plural
 from harness.network import ActiveEffect, ApplyRule
-from harness.processes.control_line import CaseEnd, CaseOrder, Command
+from harness.processes.messages import CaseEnd, CaseOrder, Command
 from harness.protocol.cases import OVER, Case, CaseOutcome, decode_cases, write_outcomes
 from harness.protocol.rules import ProtocolRule
 from harness.runner.nemesis import (

@@ -12,7 +12,7 @@ from harness.model.pipeline import StageSpec
 from harness.model.vocabulary import WorkerStep
 from harness.network import Cut
 from harness.network.links import client_link
-from harness.processes.control_line import Command
+from harness.processes.messages import Command
 from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
 from harness.runner.occupied import uses_brokers_and_workers
 from harness.runner.run_process import RunProcess

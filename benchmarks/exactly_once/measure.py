@@ -16,10 +16,9 @@ from harness.cluster import Cluster
 from harness.common.errors import EnvironmentFailure
 from harness.common.waiting import wait_while_progressing
 from harness.model.pipeline import StageSpec, TopicSpec
-from harness.processes.control_line import Command, Counts
-from harness.processes.program import Program, PythonProgram
+from harness.processes.messages import Command, Counts
 from harness.processes.spawn import Supervisor
-from harness.processes.specs import ClientSpec, JvmSpec, ObserverSpec
+from harness.processes.specs import ClientSpec, JvmSpec, ObserverSpec, Program, PythonProgram
 from harness.runner.processes import Processes, RunClock
 from harness.runner.run_process import RunProcess
 

@@ -13,9 +13,9 @@ from typing import BinaryIO
 from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
 from harness.clients import librdkafka
-from harness.clients.records import consume
+from harness.clients.interface import consume
 from harness.model.vocabulary import Isolation
-from harness.processes.control_line import Report
+from harness.processes.messages import Report
 from harness.roles.control import Control
 
 BATCH = 2_000

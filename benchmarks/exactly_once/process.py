@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from benchmarks.exactly_once.outputs import OutputReader
 from benchmarks.exactly_once.worker_process import BenchSpec, Shifts
 from fencepost.runs.process import client_of
-from harness.processes.encoding import decode
+from harness.processes.messages import decode
 from harness.processes.specs import ObserverSpec, ProcessSpec
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal

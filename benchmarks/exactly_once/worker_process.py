@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.exactly_once.stopwatch import CONSUMER, PRODUCER, Stopwatch
-from harness.clients.interface import Client, GroupConsumer, ProducerClient
-from harness.clients.records import ClientRecord
+from harness.clients.interface import Client, ClientRecord, GroupConsumer, ProducerClient
 from harness.model.expectation import InputRecord
-from harness.processes.control_line import Report
-from harness.processes.encoding import ProcessMessage
+from harness.processes.messages import ProcessMessage, Report
 from harness.processes.specs import ClientSpec, ProcessSpec
 from harness.record.journal import Journal, NoJournal
 from harness.roles.control import Control

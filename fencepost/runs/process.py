@@ -22,7 +22,7 @@ from harness.databases.interface import Database, InputTable
 from harness.databases.registry import DATABASES
 from harness.model.expectation import Expectation
 from harness.model.vocabulary import Role
-from harness.processes.encoding import decode
+from harness.processes.messages import decode
 from harness.processes.specs import (
     ClientSpec,
     CustomPipelineSpec,
@@ -39,8 +39,7 @@ from harness.processes.specs import (
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal, NoJournal
 from harness.record.naming import PartitionIds
-from harness.roles.call_watch import CallWatch
-from harness.roles.control import Control
+from harness.roles.control import CallWatch, Control
 from harness.roles.feeder import Feeder
 from harness.roles.observer import Observer
 from harness.roles.running_client import RunningClient, running_java, running_librdkafka

@@ -12,13 +12,15 @@ from harness.cluster.kinds.registry import clients_are_proxied
 from harness.common.errors import UsageError
 from harness.databases.registry import DATABASES
 from harness.model.pipeline import PipelineSpec
-from harness.processes.program import Program, ProgressCommand, PythonProgram
 from harness.processes.specs import (
     ClientSpec,
     ConnectionSpec,
     CustomPipelineSpec,
     JvmSpec,
     MembershipSpec,
+    Program,
+    ProgressCommand,
+    PythonProgram,
     RunSpec,
     TransactionsSpec,
     WorkloadSpec,

@@ -12,7 +12,7 @@ from typing import Any
 from fencepost.runs.progress import LineProgress
 from harness.common.errors import ExitStatus, FencepostError
 from harness.common.wording import redact_text
-from harness.processes.encoding import DecodeError, ProcessMessage, decode, encode
+from harness.processes.messages import DecodeError, ProcessMessage, decode, encode
 from harness.settings.options import Options
 
 

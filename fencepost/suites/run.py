@@ -27,8 +27,8 @@ from harness.common.wording import duration, plural, printable
 from harness.environment.doctor import MEMORY_MB, memory_mb
 from harness.environment.resources import free_memory_mb
 from harness.processes.child import Child
-from harness.processes.encoding import encode
 from harness.processes.guardian import sweep_leftovers
+from harness.processes.messages import encode
 from harness.processes.spawn import Supervisor
 from harness.results.suite import Cell, CellState, Suite
 from harness.results.verdict import Verdict

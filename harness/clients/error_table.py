@@ -1,18 +1,21 @@
-"""Read `errors.toml`, the table by which both clients classify their errors.
+"""Read `errors.toml`, the table by which both clients classify their errors, and make docs/clients.md from it.
 
-`harness.clients.page` makes `docs/clients.md` from the same table.
+python -m harness.clients.error_table FILE
 """
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.clients.interface import ErrorMeaning
 from harness.common.documents import read_toml
+from harness.model.kafka_protocol import MEANINGS, VersionedMeaning
 
 FILE = Path(__file__).with_name("errors.toml")
 JAVA_ERRORS = "org.apache.kafka.common.errors"
+TEMPLATE = Path(__file__).with_name("page.md")
 
 
 @dataclass(frozen=True)
@@ -67,3 +70,30 @@ def librdkafka_meaning(code: int, flagged: ErrorMeaning | None) -> ErrorMeaning:
     row = _BY_CODE.get(code)
     default = row.librdkafka[0] if row else ErrorMeaning.UNKNOWN
     return default if default is ErrorMeaning.FENCED else flagged or default
+
+
+def page() -> str:
+    """Return the page as Markdown."""
+    tables = {
+        "errors": "\n".join(map(_row, ROWS)),
+        "requests": "\n".join(line for meaning in MEANINGS for line in _meanings(meaning)),
+    }
+    return TEMPLATE.read_text(encoding="utf-8").format(**tables)
+
+
+def _row(row: ErrorEntry) -> str:
+    code = f" ({row.code})" if row.code is not None else ""
+    name = f"`{row.name}`{code}"
+    exception = f"{row.java.value}: `{row.short}`" if row.java else "no such error"
+    meanings = " or ".join(meaning.value for meaning in row.librdkafka) or "no such error"
+    return f"| {name} | {meanings} | {exception} | {row.when} | {row.source} |"
+
+
+def _meanings(meaning: VersionedMeaning) -> Iterator[str]:
+    if meaning.before:
+        yield f"| {meaning.request} | below {meaning.version} | {meaning.before} |"
+    yield f"| {meaning.request} | {f'{meaning.version} and above' if meaning.version else 'any'} | {meaning.since} |"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

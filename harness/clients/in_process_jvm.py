@@ -1,15 +1,22 @@
-"""Start one JVM inside a worker's process, through JPype, with the jars of the run's client.
+"""Start one JVM inside a worker's process, through JPype, and translate its values and exceptions.
 
 SIGSTOP and SIGKILL stop and end the JVM with the process. `-Xrs` and `interrupt=False` leave other signals to Python.
+
+The first row of the error table whose class matches the exception, or one of its causes, decides. Fatal classes come
+before abortable classes in the table, because the client wraps the first error in a `KafkaException`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 import jpype
 
+from harness.clients.error_table import JAVA_ROWS
+from harness.clients.interface import ClientError, ErrorMeaning, PartitionOffset
 from harness.processes.specs import JvmSpec
+from harness.record.naming import Headers
 
 HEAP_MB = 128
 COMMON: Mapping[str, Any] = {
@@ -70,3 +77,109 @@ def java_map(items: dict[str, Any]) -> Any:
 
 def duration(seconds: float) -> Any:
     return java_class("java.time.Duration").ofMillis(int(seconds * 1000))
+
+
+def byte_array(content: str | bytes | None) -> Any:
+    if content is None:
+        return None
+    return jpype.JArray(jpype.JByte)(content.encode() if isinstance(content, str) else content)
+
+
+def plain_bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value)
+
+
+class JavaRecord:
+    """A `ClientRecord` made from a Java ConsumerRecord."""
+
+    def __init__(self, record: Any) -> None:
+        self._topic = text(record.topic())
+        self._partition = int(record.partition())
+        self._offset = int(record.offset())
+        self._key = plain_bytes(record.key())
+        self._value = plain_bytes(record.value())
+        self._headers: Headers = [
+            (text(header.key()), plain_bytes(header.value())) for header in record.headers()
+        ]
+        self._timestamp = (1, int(record.timestamp()))
+
+    def topic(self) -> str:
+        return self._topic
+
+    def partition(self) -> int:
+        return self._partition
+
+    def offset(self) -> int:
+        return self._offset
+
+    def key(self) -> bytes | None:
+        return self._key
+
+    def value(self) -> bytes | None:
+        return self._value
+
+    def headers(self) -> Headers | None:
+        return self._headers
+
+    def timestamp(self) -> tuple[int, int]:
+        return self._timestamp
+
+
+def topic_partitions(partitions: Any) -> list[tuple[str, int]]:
+    return [(text(java.topic()), int(java.partition())) for java in partitions]
+
+
+def partition(topic: str, number: int) -> Any:
+    return java_class("org.apache.kafka.common.TopicPartition")(topic, number)
+
+
+def offsets_of(positions: Sequence[PartitionOffset]) -> Any:
+    """Return the argument of a commit: a Map of TopicPartition to OffsetAndMetadata."""
+    offsets = java_class("java.util.HashMap")()
+    offset_and_metadata = java_class("org.apache.kafka.clients.consumer.OffsetAndMetadata")
+    for p in positions:
+        value = offset_and_metadata(jpype.JLong(p.offset), p.metadata)
+        offsets.put(partition(p.topic, p.partition), value)
+    return offsets
+
+
+def classify(error: BaseException) -> ClientError | None:
+    """Translate a Java exception. Return None for any other exception."""
+    if not isinstance(error, jpype.JException):
+        return None
+    chain = [error]
+    while (cause := chain[-1].getCause()) is not None and len(chain) < 10:
+        chain.append(cause)
+    meaning = next(
+        (meaning for kind, meaning in _meanings() if any(isinstance(link, kind) for link in chain)),
+        ErrorMeaning.UNKNOWN,
+    )
+    message = "; caused by ".join(
+        f"{text(link.getClass().getSimpleName())}: {text(link.getMessage())}" for link in chain
+    )
+    return ClientError(meaning, message)
+
+
+@cache
+def _meanings() -> list[tuple[Any, ErrorMeaning]]:
+    """Return class and meaning of each row. Rows whose class is not in this version of the client are left out."""
+    rows = ((_class(row.exception), row.java) for row in JAVA_ROWS)
+    return [(kind, meaning) for kind, meaning in rows if kind is not None and meaning is not None]
+
+
+def _class(name: str | None) -> Any:
+    try:
+        return name and java_class(name)
+    except TypeError:
+        return None
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """Inside a `with` block, translate Java exceptions into `ClientError`."""
+    try:
+        yield
+    except jpype.JException as error:
+        client_error = classify(error)
+        assert client_error is not None
+        raise client_error from None

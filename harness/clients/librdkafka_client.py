@@ -1,38 +1,166 @@
 """librdkafka as a `Client`, through confluent-kafka."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, cast
 
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from harness.clients import librdkafka
 from harness.clients.error_table import librdkafka_meaning
 from harness.clients.interface import (
     AssignmentListener,
     ClientError,
+    ClientRecord,
     ConsumerSettings,
     ErrorMeaning,
     OnDelivery,
     OnError,
     PartitionOffset,
     ProducerSettings,
+    consume,
 )
-from harness.clients.librdkafka_assigned import LibrdkafkaAssignedConsumer, high_watermarks
-from harness.clients.librdkafka_reads import last_stable_offset, read_partition
-from harness.clients.records import ClientRecord, consume
+from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Isolation
 from harness.record.naming import Headers
 
+BATCH = 2_000
 """librdkafka's value for "choose the partition by the key"."""
+
+
+def read_partition(
+    bootstrap: str, name: str, topic_partition: tuple[str, int], isolation: Isolation, timeout_s: float
+) -> list[ClientRecord]:
+    """Return the records of a partition up to its current high watermark.
+
+    Raises the library's exceptions. Raises `ClientError` if the end is not reached in time, for example because a
+    transaction is open.
+    """
+    deadline = time.monotonic() + timeout_s
+    start, end = _watermarks(bootstrap, name, topic_partition, timeout_s)
+    if start >= end:
+        return []
+    settings = librdkafka.reader(bootstrap, name, isolation) | {"enable.partition.eof": True}
+    consumer = Consumer(settings)
+    try:
+        consumer.assign([KafkaTopicPartition(*topic_partition, OFFSET_BEGINNING)])
+        records: list[ClientRecord] = []
+        ends = {topic_partition: start}
+        while ends[topic_partition] < end and not (records and records[-1].offset() >= end - 1):
+            if time.monotonic() > deadline:
+                raise ClientError(
+                    ErrorMeaning.RETRIABLE,
+                    f"{topic_partition[0]}/{topic_partition[1]} was not read to its end, offset {end}, "
+                    f"within {timeout_s:g} s: "
+                    f"it was read up to offset {ends[topic_partition]}",
+                )
+            records += consume(consumer, BATCH, 0.2, on_end=ends.__setitem__)
+        return [record for record in records if record.offset() < end]
+    finally:
+        consumer.close()
+
+
+def _watermarks(
+    bootstrap: str, name: str, topic_partition: tuple[str, int], timeout_s: float
+) -> tuple[int, int]:
+    """Return the first offset and the high watermark.
+
+    The consumer is read-uncommitted, because a read-committed consumer gets the last stable offset instead.
+    """
+    consumer = Consumer(librdkafka.reader(bootstrap, name, Isolation.READ_UNCOMMITTED))
+    try:
+        start, end = consumer.get_watermark_offsets(KafkaTopicPartition(*topic_partition), timeout=timeout_s)
+        return int(start), int(end)
+    finally:
+        consumer.close()
+
+
+@contextmanager
+def last_stable_offset(
+    bootstrap: str, name: str, topic_partition: tuple[str, int]
+) -> Iterator[Callable[[float], int]]:
+    """Open a function that returns the last stable offset, which is the end offset of a read-committed consumer."""
+    consumer = Consumer(librdkafka.reader(bootstrap, name, Isolation.READ_COMMITTED))
+
+    def read_offset(timeout_s: float) -> int:
+        _, end = consumer.get_watermark_offsets(KafkaTopicPartition(*topic_partition), timeout=timeout_s)
+        return int(end)
+
+    try:
+        yield read_offset
+    finally:
+        consumer.close()
+
+
+class LibrdkafkaAssignedConsumer:
+    """An `AssignedConsumer`."""
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        on_error: Callable[[KafkaError], None],
+        translate_errors: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        properties = librdkafka.reader(settings.bootstrap, settings.name, settings.isolation)
+        self._consumer = Consumer(properties | {"enable.partition.eof": True})
+        self._on_error = on_error
+        self._translate_errors = translate_errors
+        self._reached: dict[TopicPartition, int] = {}
+
+    def assign(self, positions: Sequence[PartitionOffset]) -> None:
+        self._reached = {(start.topic, start.partition): start.offset or 0 for start in positions}
+        with self._translate_errors():
+            self._consumer.assign(
+                [
+                    KafkaTopicPartition(*topic_partition, offset)
+                    for topic_partition, offset in self._reached.items()
+                ]
+            )
+
+    def poll(self, max_records: int, timeout_s: float) -> list[ClientRecord]:
+        records = consume(self._consumer, max_records, timeout_s, self._on_error, self._note_position)
+        for record in records:
+            self._note_position((record.topic(), record.partition()), record.offset() + 1)
+        return records
+
+    def read_positions(self) -> Mapping[TopicPartition, int]:
+        return self._reached
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _note_position(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Note the next offset to read of a partition. If markers follow the last record, `offset` is above them."""
+        self._reached[topic_partition] = max(self._reached.get(topic_partition, 0), offset)
+
+
+def high_watermarks(
+    bootstrap: str, name: str, topic_partitions: Sequence[TopicPartition], timeout_s: float
+) -> dict[TopicPartition, int]:
+    """Return the high watermarks. Raises the library's exceptions, and `ClientError` when the time is up.
+
+    The consumer is read-uncommitted, because a read-committed consumer gets the last stable offsets.
+    """
+    deadline = time.monotonic() + timeout_s
+    consumer = Consumer(librdkafka.reader(bootstrap, name, Isolation.READ_UNCOMMITTED))
+    try:
+        ends: dict[TopicPartition, int] = {}
+        for topic_partition in topic_partitions:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise ClientError(
+                    ErrorMeaning.RETRIABLE,
+                    f"only {len(ends)} of {len(topic_partitions)} partitions have returned their end offset "
+                    f"within {timeout_s:g} s",
+                )
+            ends[topic_partition] = int(
+                consumer.get_watermark_offsets(KafkaTopicPartition(*topic_partition), timeout=left_s)[1]
+            )
+        return ends
+    finally:
+        consumer.close()
 
 
 def meaning_of(error: KafkaError) -> ErrorMeaning:
@@ -80,12 +208,12 @@ class LibrdkafkaConsumer:
         self._on_error = on_error
 
     def subscribe(self, topics: Sequence[str], listener: AssignmentListener) -> None:
-        def on_assigned(_: Consumer, partitions: list[TopicPartition]) -> None:
+        def on_assigned(_: Consumer, partitions: list[KafkaTopicPartition]) -> None:
             starts = listener.on_assigned(_topic_partitions(partitions))
             if starts is not None:
                 self._begin(starts)
 
-        def on_revoked(_: Consumer, partitions: list[TopicPartition]) -> None:
+        def on_revoked(_: Consumer, partitions: list[KafkaTopicPartition]) -> None:
             listener.on_revoked(_topic_partitions(partitions))
 
         self._consumer.subscribe(
@@ -114,7 +242,8 @@ class LibrdkafkaConsumer:
             return []
         with translate_errors():
             answers = self._consumer.committed(
-                [TopicPartition(*topic_partition) for topic_partition in topic_partitions], timeout=timeout_s
+                [KafkaTopicPartition(*topic_partition) for topic_partition in topic_partitions],
+                timeout=timeout_s,
             )
         for answer in answers:
             if answer.error is not None:
@@ -143,17 +272,17 @@ class LibrdkafkaConsumer:
             self._consumer.incremental_assign(partitions)
 
 
-def _topic_partitions(partitions: Sequence[TopicPartition]) -> list[tuple[str, int]]:
+def _topic_partitions(partitions: Sequence[KafkaTopicPartition]) -> list[tuple[str, int]]:
     return [(partition.topic, partition.partition) for partition in partitions]
 
 
-def _as_topic_partition(position: PartitionOffset) -> TopicPartition:
+def _as_topic_partition(position: PartitionOffset) -> KafkaTopicPartition:
     offset = OFFSET_BEGINNING if position.offset is None else position.offset
-    return TopicPartition(position.topic, position.partition, offset)
+    return KafkaTopicPartition(position.topic, position.partition, offset)
 
 
-def _partitions(positions: Sequence[PartitionOffset]) -> list[TopicPartition]:
-    return [TopicPartition(p.topic, p.partition, cast(int, p.offset), p.metadata) for p in positions]
+def _partitions(positions: Sequence[PartitionOffset]) -> list[KafkaTopicPartition]:
+    return [KafkaTopicPartition(p.topic, p.partition, cast(int, p.offset), p.metadata) for p in positions]
 
 
 class LibrdkafkaProducer:

@@ -14,7 +14,7 @@ from harness.cluster.start_diagnosis import diagnosis
 from harness.common.errors import FaultFailed, StartFailed
 from harness.common.waiting import wait_for
 from harness.processes.child import Child
-from harness.processes.encoding import decode, encode
+from harness.processes.messages import decode, encode
 from harness.processes.spawn import Supervisor
 from harness.protocol.addresses import HOST
 from harness.protocol.observed_clients import ObservedClients

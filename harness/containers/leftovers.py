@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.common.errors import EnvironmentFailure
 from harness.containers.daemon import LABEL, connect, labels_of, translate_errors
-from harness.processes.marks import is_abandoned
+from harness.processes.guardian import is_abandoned
 
 if TYPE_CHECKING:
     from docker import DockerClient

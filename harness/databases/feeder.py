@@ -13,7 +13,7 @@ from random import Random
 from harness.databases.interface import CommitUnknown, DatabaseError, InputTable, NewTableRow
 from harness.model.expectation import Feed
 from harness.model.vocabulary import Outcome
-from harness.processes.control_line import Report
+from harness.processes.messages import Report
 from harness.record.events import Completed, Invoked
 from harness.record.journal import Journal
 from harness.record.naming import digest, value_name

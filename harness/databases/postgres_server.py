@@ -20,8 +20,7 @@ from harness.common.waiting import wait_for
 from harness.environment.ports import HOST
 from harness.environment.postgres import Postgres
 from harness.processes.child import Child
-from harness.processes.spawn import Supervisor
-from harness.processes.users import unprivileged_user
+from harness.processes.spawn import Supervisor, unprivileged_user
 
 USER = "fencepost"
 MAKE_TIMEOUT_S = 60.0

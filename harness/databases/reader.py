@@ -9,7 +9,7 @@ from dataclasses import replace
 from harness.databases.interface import Database, InputTable, KeyState, SideEffect, TableRow
 from harness.model.expectation import Expectation, InputRecord
 from harness.model.vocabulary import Isolation
-from harness.processes.control_line import Report
+from harness.processes.messages import Report
 from harness.record.events import EndsRead, Polled, ReadEnd
 from harness.record.journal import Journal
 from harness.record.naming import PartitionIds, digest, key_name, output_headers, parse_sources, partition_key

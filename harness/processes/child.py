@@ -1,4 +1,4 @@
-"""A child process with the actions that faults need: kill, stop, pause and resume. Each returns a text as proof.
+"""A child process with the actions that faults need, and the bounded log of its output.
 
 A child may be a shell or a launcher, whose own child does the work. So signals go to the process group that the child
 leads; otherwise they would reach only the launcher.
@@ -7,6 +7,7 @@ leads; otherwise they would reach only the launcher.
 import os
 import signal
 import subprocess
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,12 +15,45 @@ import psutil
 
 from harness.common.errors import WaitTimeout
 from harness.common.waiting import wait_for
-from harness.processes.bounded_log import BoundedLog
 
+LIMIT_BYTES = 512 * 1024
+"""The limit of each of the three files: `x.log`, `x.log.before-last` and `x.log.last`."""
 KILL_TIMEOUT_S = 10.0
 PAUSE_TIMEOUT_S = 5.0
 LOG_TIMEOUT_S = 1.0
 NOT_RUNNING = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+
+
+class BoundedLog:
+    """Copies the output of a process from a pipe to files. The process writes to `write_end`."""
+
+    def __init__(self, path: Path, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._path = path
+        self._limit_bytes = limit_bytes
+        self._read_end, self.write_end = os.pipe()
+        self._thread = threading.Thread(target=self._copy, name=f"log-{path.name}", daemon=True)
+        self._thread.start()
+
+    def close_write_end(self) -> None:
+        """Close the copy of `write_end` in this process. Then the pipe ends when the other process ends."""
+        os.close(self.write_end)
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until all output is in the files."""
+        self._thread.join(timeout_s)
+
+    def _copy(self) -> None:
+        last = self._path.with_name(self._path.name + ".last")
+        file, written = self._path, self._path.stat().st_size if self._path.exists() else 0
+        with os.fdopen(self._read_end, "rb", buffering=0) as pipe:
+            while data := pipe.read(64 * 1024):
+                if written + len(data) > self._limit_bytes and written:
+                    if file == last:
+                        last.replace(self._path.with_name(self._path.name + ".before-last"))
+                    file, written = last, 0
+                with file.open("ab") as log:
+                    log.write(data)
+                written += len(data)
 
 
 class Child:

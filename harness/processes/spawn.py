@@ -1,4 +1,4 @@
-"""Starts child processes that cannot outlive the run.
+"""Start child processes that cannot outlive the run.
 
 A `Supervisor` is a context manager that is entered first and left last. It starts the guardian before all other
 processes. Every child has the mark of the run and its own session, so that Ctrl-C in a terminal reaches only the run.
@@ -7,31 +7,68 @@ When the supervisor is left, it kills all remaining children.
 
 import logging
 import os
+import pwd
 import shutil
 import signal
 import subprocess
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
 from harness.common.errors import EnvironmentFailure, StartFailed
-from harness.processes.bounded_log import BoundedLog
-from harness.processes.child import Child
-from harness.processes.guardian import SCRATCH_PREFIX, Guardian
-from harness.processes.marks import VARIABLE, end_marked, new_mark
-from harness.processes.users import User
+from harness.processes.child import BoundedLog, Child
+from harness.processes.guardian import SCRATCH_PREFIX, VARIABLE, Guardian, end_marked, new_mark
 
 _log = logging.getLogger(__name__)
 
+_NAMES = ("nobody", "daemon")
 _QUIET: Mapping[str, Mapping[str, str]] = {"toxiproxy": {"LOG_LEVEL": "error"}, "protocol-proxy": {}}
 """By program: environment variables that reduce its log. These programs also get a bounded log.
 
 By default, toxiproxy logs about ten lines for each connection, 640 kB a minute. At the level `error` it still logs one
 line for each connection that a stopped broker refuses. Errors are needed, because they say why toxiproxy failed.
 """
+
+
+@dataclass(frozen=True)
+class User:
+    """The user that a process runs as."""
+
+    name: str
+    uid: int
+    gid: int
+
+    def take_ownership(self, folder: Path) -> None:
+        """Make this user the owner of a folder."""
+        os.chown(folder, self.uid, self.gid)
+
+    def can_read(self, path: Path) -> bool:
+        """Return whether the user may read `path` and enter every folder above it."""
+        resolved = path.resolve()
+        return all(folder.stat().st_mode & 0o001 for folder in resolved.parents) and bool(
+            resolved.stat().st_mode & 0o004
+        )
+
+
+def unprivileged_user() -> User | None:
+    """Return the user for a server that must not run as root. Return None if this process does not run as root.
+
+    Raises `EnvironmentFailure` if the system has no such user.
+    """
+    if os.geteuid() != 0:
+        return None
+    known = {entry.pw_name: entry for entry in pwd.getpwall()}
+    unprivileged = next((known[name] for name in _NAMES if name in known), None)
+    if unprivileged is None:
+        raise EnvironmentFailure(
+            "PostgreSQL refuses to run as root, and this system has neither a user nobody nor a user daemon: "
+            "run Fencepost as a user other than root"
+        )
+    return User(unprivileged.pw_name, unprivileged.pw_uid, unprivileged.pw_gid)
 
 
 class Supervisor:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.processes.encoding import ProcessMessage, encode
+from harness.processes.messages import ProcessMessage, encode
 from harness.protocol.rules import ProtocolRule
 
 OVER = "over"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.processes.encoding import ProcessMessage
+from harness.processes.messages import ProcessMessage
 from harness.protocol.schemas import Message
 from harness.record.protocol_journal import RequestRecord
 

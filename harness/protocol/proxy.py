@@ -19,7 +19,7 @@ from typing import Any
 
 from harness.clients.client_properties import use_client_config
 from harness.common.errors import EnvironmentFailure
-from harness.processes.encoding import ProcessMessage, decode, encode
+from harness.processes.messages import ProcessMessage, decode, encode
 from harness.protocol.addresses import HOST, AddressMap
 from harness.protocol.connection import Connection, Side
 from harness.protocol.schemas import Schemas

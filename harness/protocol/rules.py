@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from harness.common.wording import HARNESS_CLIENT_ID
-from harness.processes.encoding import ProcessMessage
+from harness.processes.messages import ProcessMessage
 from harness.protocol.schemas import Direction, Field, Message
 
 Scalar = str | int | float | bool | None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from harness.common.wording import HARNESS_CLIENT_ID
-from harness.processes.encoding import ProcessMessage
+from harness.processes.messages import ProcessMessage
 from harness.protocol.active import ActiveRule, Kept
 from harness.protocol.observed_clients import LinkClients, ObservedClients, describe
 from harness.protocol.rules import Frame, ProtocolRule

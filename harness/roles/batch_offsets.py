@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.clients.interface import GroupConsumer, PartitionOffset
-from harness.clients.records import ClientRecord
+from harness.clients.interface import ClientRecord, GroupConsumer, PartitionOffset
 from harness.model.vocabulary import VALUE_HEADER
 from harness.record.naming import header, partition_key
 

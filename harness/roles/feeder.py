@@ -17,7 +17,7 @@ from harness.clients.interface import ProducerSettings
 from harness.common.errors import UsageError
 from harness.model.expectation import Feed, FeedRecord
 from harness.model.vocabulary import Outcome
-from harness.processes.control_line import Report
+from harness.processes.messages import Report
 from harness.record.events import Ack, Completed, Invoked
 from harness.record.journal import Journal
 from harness.record.naming import Headers, digest, input_headers, value_name

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from harness.clients import librdkafka
-from harness.clients.records import ClientRecord, consume
+from harness.clients.interface import ClientRecord, consume
 from harness.model.vocabulary import Isolation
-from harness.processes.control_line import Report
+from harness.processes.messages import Report
 from harness.record.events import EndsRead, ErrorNoted, Polled, ReadEnd
 from harness.record.journal import Journal
 from harness.record.naming import partition_key

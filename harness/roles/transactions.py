@@ -1,4 +1,4 @@
-"""A transactional producer that records its operations in the journal, and derives outcomes from its errors.
+"""Producers that record their operations in the journal: sends, transactions, and their outcomes.
 
 Two rules of the protocol matter. After a retriable error, a second call of commit resumes the first one. After a fatal
 error the producer cannot be used, and the InitProducerId of the next producer ends the open transaction.
@@ -18,18 +18,85 @@ from harness.clients.interface import (
     ClientError,
     ErrorMeaning,
     PartitionOffset,
+    ProducerClient,
     ProducerSettings,
     TransactionalClient,
 )
 from harness.model.vocabulary import Outcome
-from harness.record.events import Completed, EndInvoked, ErrorNoted, Invoked
+from harness.record.events import REFUSED, Ack, Completed, EndInvoked, ErrorNoted, Invoked
 from harness.record.journal import Journal
+from harness.record.naming import Headers
 from harness.roles.control import Calls, Control
-from harness.roles.sending import DeliveryFailed, RecordSender
 
+FLUSH_TIMEOUT_S = 60.0
 STEP_TIMEOUT_S = 10.0
 COMMIT_TIMEOUT_S = 40.0
 """How long a commit is retried. After that, its outcome is not known."""
+
+
+class DeliveryFailed(Exception):
+    """A record was not acknowledged, or the client's queue remained full."""
+
+
+class RecordSender:
+    """Sends the records of one operation.
+
+    `acks[n]` is the acknowledgement of the n-th record, `REFUSED` if the client refused the record, or None.
+
+    Args:
+        producer: the client.
+        count: the number of records of the operation.
+        skips_refused_records: skip a record that the client refuses, instead of raising its error.
+    """
+
+    def __init__(self, producer: ProducerClient, count: int, *, skips_refused_records: bool = False) -> None:
+        self._producer = producer
+        self._skips_refused_records = skips_refused_records
+        self._queued: list[int] = []  # numbers of the records that were passed to the client
+        self.acks: list[Ack | None] = [None] * count
+
+    def send(
+        self,
+        n: int,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        timestamp_ms: int | None = None,
+        *,
+        partition: int | None = None,
+    ) -> None:
+        """Send the n-th record. Wait while the client's queue is full.
+
+        Raises `ClientError`, and `DeliveryFailed` if the queue remains full.
+        """
+        deadline = time.monotonic() + FLUSH_TIMEOUT_S
+        self._queued.append(n)
+        try:
+            on_delivery = partial(self._on_delivery, n)
+            while not self._producer.send(
+                topic, key, value, headers, on_delivery, timestamp_ms, partition=partition
+            ):
+                if time.monotonic() > deadline:
+                    raise DeliveryFailed(f"the producer's queue remained full for {FLUSH_TIMEOUT_S:g} s")
+                self._producer.poll(0.05)
+        except ClientError:
+            if not self._skips_refused_records:
+                raise
+            self.acks[n] = REFUSED
+
+    def flush(self) -> None:
+        """Wait until all records are acknowledged. Raises `DeliveryFailed`."""
+        remaining = self._producer.flush(FLUSH_TIMEOUT_S)
+        missing = [self.acks[n] for n in self._queued].count(None)
+        if missing:
+            raise DeliveryFailed(
+                f"{missing} of {len(self._queued)} records not acknowledged, {remaining} still queued"
+            )
+
+    def _on_delivery(self, n: int, partition: int | None, offset: int | None, error: str | None) -> None:
+        if error is None and partition is not None:
+            self.acks[n] = (partition, offset)
 
 
 @dataclass(frozen=True)

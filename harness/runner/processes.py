@@ -17,15 +17,15 @@ from harness.common.errors import PipelineFailed, StartFailed, WaitTimeout
 from harness.common.waiting import wait_for
 from harness.model.pipeline import StageSpec
 from harness.model.vocabulary import Role, WorkerStep
-from harness.processes.control_line import Claims, Command, Counts, Report
+from harness.processes.messages import Claims, Command, Counts, Report
 from harness.processes.preload import Preload
-from harness.processes.program import Program
 from harness.processes.spawn import Supervisor
 from harness.processes.specs import (
     FeederSpec,
     JournalSpec,
     ObserverSpec,
     ProcessSpec,
+    Program,
     ReaderSpec,
     TaskSpec,
     WorkerSpec,

@@ -24,10 +24,9 @@ from harness.databases.interface import Service
 from harness.model.pipeline import PipelineSpec
 from harness.network import Network
 from harness.network.links import client_links_by_broker
-from harness.processes.control_line import Command
-from harness.processes.program import Program
+from harness.processes.messages import Command
 from harness.processes.spawn import Supervisor
-from harness.processes.specs import FeederSpec, ObserverSpec
+from harness.processes.specs import FeederSpec, ObserverSpec, Program
 from harness.protocol.observed_clients import ObservedClients
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal

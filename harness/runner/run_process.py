@@ -13,10 +13,9 @@ from signal import Signals
 
 from harness.model.vocabulary import Role
 from harness.processes.child import Child
-from harness.processes.control_line import Command, ProcessStatus
+from harness.processes.messages import Command, ProcessStatus
 from harness.processes.preload import Preload
-from harness.processes.program import ProgramRules
-from harness.processes.specs import WorkerSpec
+from harness.processes.specs import ProgramRules, WorkerSpec
 
 STOP_TIMEOUT_S = 75.0
 """Longer than the client's own time-outs, so that a process that waits for a broker can finish."""

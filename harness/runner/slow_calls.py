@@ -1,6 +1,6 @@
 """Tracks client calls of workers that take too long.
 
-A separate thread of the worker reports such a call (`harness.roles.call_watch`). If the call returns, it leads to a
+A separate thread of the worker reports such a call (`harness.roles.control`). If the call returns, it leads to a
 warning. If the run has to kill the worker during the call, the verdict is unknown, because the operation has no
 completion.
 """

@@ -7,8 +7,8 @@ from pathlib import Path
 from harness.common.errors import FencepostError, StartFailed, WaitTimeout
 from harness.common.wording import join_words, plural, printable
 from harness.model.pipeline import StageSpec, TopicPartition
-from harness.processes.program import ProgressCommand
 from harness.processes.spawn import Supervisor
+from harness.processes.specs import ProgressCommand
 from harness.results.run_metadata import PROGRESS_FORM, StageProgress
 
 MOST_BYTES = 1 << 20

@@ -15,7 +15,7 @@ from harness.model.pipeline import StageSpec, TopicPartition
 from harness.model.vocabulary import WorkerStep
 from harness.network import Cut
 from harness.network.links import peer_link
-from harness.processes.control_line import Command
+from harness.processes.messages import Command
 from harness.record.naming import split_partition
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault
 from harness.runner.run_process import RunProcess

@@ -20,7 +20,7 @@ from harness.cluster import TransactionView
 from harness.common.errors import WaitTimeout
 from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import WorkerStep
-from harness.processes.control_line import Command
+from harness.processes.messages import Command
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault
 from nemeses.aiming.in_transaction import (
     GOAL,

@@ -10,7 +10,7 @@ from harness.cluster import Broker
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.common.wording import join_words
 from harness.model.vocabulary import WorkerStep
-from harness.processes.control_line import Command
+from harness.processes.messages import Command
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault, Target, TargetMissing
 from harness.runner.run_process import RunProcess
 from nemeses.aiming.roles import (

@@ -11,7 +11,7 @@ from random import Random
 
 from harness.common.errors import WaitTimeout
 from harness.model.vocabulary import OffsetTracking, WorkerStep
-from harness.processes.control_line import Claims, Command, Counts
+from harness.processes.messages import Claims, Command, Counts
 from harness.record.naming import split_partition
 from harness.runner.nemesis import (
     DrawnFault,

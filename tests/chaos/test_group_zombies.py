@@ -30,7 +30,7 @@ from harness.environment.kafka_versions import DEFAULT_KAFKA
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.model.pipeline import TopicSpec
-from harness.processes.encoding import encode
+from harness.processes.messages import encode
 from harness.processes.spawn import Supervisor
 from harness.processes.specs import ClientSpec, JvmSpec, MembershipSpec
 from tests.support.member import MemberSpec

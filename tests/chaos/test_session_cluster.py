@@ -13,7 +13,7 @@ import pytest
 
 from harness.common.waiting import wait_for
 from harness.environment.kafka_versions import DEFAULT_KAFKA
-from harness.processes.marks import marked_processes
+from harness.processes.guardian import marked_processes
 
 TWO_TESTS = """
 import pathlib, pytest

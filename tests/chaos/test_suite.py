@@ -12,7 +12,7 @@ import pytest
 from fencepost.api import DEFAULT_COMMAND
 from harness.common.errors import ExitStatus
 from harness.common.waiting import wait_for
-from harness.processes.marks import is_abandoned, marked_processes
+from harness.processes.guardian import is_abandoned, marked_processes
 
 SUITE = """
 [suite]

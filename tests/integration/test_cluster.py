@@ -15,8 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from harness.clients import librdkafka
-from harness.clients.interface import ProducerSettings
-from harness.clients.records import ClientRecord, consume
+from harness.clients.interface import ClientRecord, ProducerSettings, consume
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.common.errors import StartFailed, UsageError
@@ -31,14 +30,14 @@ from harness.model.vocabulary import Isolation
 from harness.network import ActiveEffect, Cut
 from harness.network.links import client_link, links_around, links_between
 from harness.network.proxied import ProxiedNetwork
-from harness.processes.control_line import Report
-from harness.processes.marks import marked_processes, start_time
+from harness.processes.guardian import marked_processes, start_time
+from harness.processes.messages import Report
 from harness.processes.spawn import Supervisor
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.roles.control import Control
 from harness.roles.feeder import Feeder
-from harness.roles.log_start_offsets import log_start_offsets
+from harness.roles.final_reader import log_start_offsets
 from tests.support.conformance.means import (
     DECODED_ENDPOINT,
     ENDPOINT,

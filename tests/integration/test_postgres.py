@@ -25,7 +25,7 @@ from harness.databases.interface import (
 from harness.databases.postgres_kind import PostgresKind
 from harness.environment.ports import PortBlock
 from harness.environment.postgres import Postgres, bundled_postgres, find_postgres, system_postgres
-from harness.processes.marks import start_time
+from harness.processes.guardian import start_time
 from harness.processes.spawn import Supervisor
 from tests.support.store_conformance import check_store
 

@@ -19,7 +19,7 @@ from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.model.pipeline import TopicSpec
 from harness.network import ApplyRule
-from harness.processes.marks import marked_processes
+from harness.processes.guardian import marked_processes
 from harness.processes.spawn import Supervisor
 from tests.support import docker_engine
 from tests.support.conformance.means import DECODED_ENDPOINT, ENDPOINT, GROUP, ClusterUser

@@ -8,6 +8,7 @@ from typing import Any
 from harness.clients.interface import (
     AssignmentListener,
     ClientError,
+    ClientRecord,
     ConsumerSettings,
     ErrorMeaning,
     OnDelivery,
@@ -15,7 +16,6 @@ from harness.clients.interface import (
     PartitionOffset,
     ProducerSettings,
 )
-from harness.clients.records import ClientRecord
 from harness.model.vocabulary import Isolation
 from harness.record.naming import Headers
 

@@ -13,9 +13,8 @@ from harness.common.errors import StartFailed
 from harness.common.progress import ProgressSnapshot
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicPartition, TopicSpec
 from harness.model.vocabulary import Role, WorkerStep
-from harness.processes.program import CommandLine, Program, ProgramRules
 from harness.processes.spawn import Supervisor
-from harness.processes.specs import ProcessSpec
+from harness.processes.specs import CommandLine, ProcessSpec, Program, ProgramRules
 from harness.results.run_metadata import StageProgress
 from harness.runner.nemesis import FaultContext
 from harness.runner.processes import Processes, RunClock

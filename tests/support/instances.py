@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.cluster import TransactionView
 from harness.model.pipeline import CONSUMER_OFFSETS
-from harness.processes.program import ProgramRules
+from harness.processes.specs import ProgramRules
 from harness.runner.nemesis import (
     InjectedFault,
     PlannedFault,

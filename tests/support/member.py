@@ -20,7 +20,7 @@ from fencepost.runs.process import client_of, group_settings
 from harness.clients.interface import ClientError, ConsumerSettings, ProducerSettings
 from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Isolation
-from harness.processes.encoding import decode
+from harness.processes.messages import decode
 from harness.processes.specs import ClientSpec, MembershipSpec
 from harness.roles.batch_offsets import BatchOffsets
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import psutil
 
 from harness.common.waiting import wait_for
-from harness.processes.guardian import SCRATCH_PREFIX
-from harness.processes.marks import VARIABLE
+from harness.processes.guardian import SCRATCH_PREFIX, VARIABLE
 
 COMMAND = (sys.executable, "-P", "-m", "fencepost")
 

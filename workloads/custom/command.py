@@ -11,8 +11,7 @@ from pathlib import Path
 from harness.common.errors import UsageError
 from harness.common.wording import printable, redact_text
 from harness.databases.query import DATABASE, QUERY, SQL, is_server
-from harness.processes.program import CommandLine, ProgressCommand
-from harness.processes.specs import ProcessSpec
+from harness.processes.specs import CommandLine, ProcessSpec, ProgressCommand
 from workloads.custom.description import CustomStage
 from workloads.custom.names import fill_placeholders
 

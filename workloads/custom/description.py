@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from harness.common.toml_tables import Text, TextOrEmpty, matches
 from harness.model.vocabulary import Guarantee
-from harness.processes.program import ProgramRules
+from harness.processes.specs import ProgramRules
 
 CONTENT = "content"
 """The value of `correlate` that joins outputs to inputs by their complete content."""

@@ -8,11 +8,11 @@ from harness.clients.interface import (
     TRANSACTION_TIMEOUT_MS,
     Client,
     ClientError,
+    ClientRecord,
     ConsumerSettings,
     GroupConsumer,
     ProducerSettings,
 )
-from harness.clients.records import ClientRecord
 from harness.databases.interface import Database
 from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Outcome
@@ -21,8 +21,7 @@ from harness.record.journal import Journal
 from harness.record.naming import operation_name, partition_key, value_name
 from harness.roles.batch_offsets import BatchOffsets
 from harness.roles.control import Control
-from harness.roles.sending import RecordSender
-from harness.roles.transactions import STEP_TIMEOUT_S
+from harness.roles.transactions import STEP_TIMEOUT_S, RecordSender
 from workloads.model.policy import CORRECT, Policy
 from workloads.model.workload import Output
 

@@ -11,12 +11,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from harness.clients.interface import RETRY_S, Client, ClientError, ConsumerSettings, ProducerSettings
-from harness.clients.records import ClientRecord
+from harness.clients.interface import (
+    RETRY_S,
+    Client,
+    ClientError,
+    ClientRecord,
+    ConsumerSettings,
+    ProducerSettings,
+)
 from harness.databases.interface import Database
 from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import VALUE_HEADER, Outcome, WorkerStep
-from harness.processes.control_line import Counts, Report
+from harness.processes.messages import Counts, Report
 from harness.record.events import ErrorNoted, Invoked
 from harness.record.journal import Journal
 from harness.record.naming import digest, partition_key, value_name

@@ -8,7 +8,7 @@ from harness.clients.interface import ClientError, ProducerClient
 from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Outcome, WorkerStep
 from harness.record.events import Completed, Invoked
-from harness.roles.sending import DeliveryFailed, RecordSender
+from harness.roles.transactions import DeliveryFailed, RecordSender
 from workloads.loop.delivery import OutputBatch, WorkerContext, commit_offsets, record_uncommitted
 
 

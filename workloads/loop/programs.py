@@ -20,17 +20,18 @@ from harness.clients.interface import (
     RETRY_S,
     Client,
     ClientError,
+    ClientRecord,
     ConsumerSettings,
     GroupConsumer,
     PartitionOffset,
     ProducerSettings,
+    as_input,
 )
-from harness.clients.records import ClientRecord, as_input
 from harness.common.errors import WaitTimeout
 from harness.databases.interface import Database
 from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Outcome
-from harness.processes.control_line import CaseEnd, CaseOrder, Counts, Report
+from harness.processes.messages import CaseEnd, CaseOrder, Counts, Report
 from harness.protocol.cases import OUTPUTS, OVER
 from harness.record.events import ErrorNoted, Invoked
 from harness.record.journal import Journal

@@ -3,8 +3,14 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from harness.clients.interface import AssignedConsumer, Client, ClientError, ConsumerSettings, PartitionOffset
-from harness.clients.records import ClientRecord
+from harness.clients.interface import (
+    AssignedConsumer,
+    Client,
+    ClientError,
+    ClientRecord,
+    ConsumerSettings,
+    PartitionOffset,
+)
 from harness.model.pipeline import TopicPartition
 from harness.record.events import Assigned, ErrorNoted, Polled
 from harness.record.journal import Journal

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from harness.clients.interface import RETRY_S, Client, ConsumerSettings
-from harness.clients.records import as_input
+from harness.clients.interface import RETRY_S, Client, ConsumerSettings, as_input
 from harness.databases.interface import DatabaseError, InputTable, TableRow
 from harness.model.vocabulary import VALUE_HEADER, Isolation, Outcome, WorkerStep
-from harness.processes.control_line import Counts, Report
+from harness.processes.messages import Counts, Report
 from harness.record.events import ErrorNoted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import Headers, partition_key

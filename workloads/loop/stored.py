@@ -16,8 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from harness.clients.interface import RETRY_S
-from harness.clients.records import ClientRecord
+from harness.clients.interface import RETRY_S, ClientRecord
 from harness.databases.interface import (
     CommitUnknown,
     Database,

@@ -16,17 +16,18 @@ from harness.clients.interface import (
     TRANSACTION_TIMEOUT_MS,
     Client,
     ClientError,
+    ClientRecord,
     ConsumerSettings,
     ErrorMeaning,
     GroupConsumer,
     GroupSettings,
     PartitionOffset,
+    as_input,
 )
-from harness.clients.records import ClientRecord, as_input
 from harness.databases.interface import Database
 from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Isolation, Outcome, WorkerStep
-from harness.processes.control_line import Counts, Report
+from harness.processes.messages import Counts, Report
 from harness.record.events import Assigned, ErrorNoted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import partition_key

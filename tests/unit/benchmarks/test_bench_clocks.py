@@ -7,7 +7,7 @@ import pytest
 from benchmarks.exactly_once.outputs import _ENTRY, read_latencies, read_stamp, stamped_value
 from benchmarks.exactly_once.stopwatch import WARM_UP, Stopwatch
 from benchmarks.exactly_once.worker_process import BenchShift, BenchSpec, poll_available
-from harness.processes.encoding import decode, encode
+from harness.processes.messages import decode, encode
 from harness.processes.specs import ClientSpec, JvmSpec
 from workloads.model.policy import Delivery
 

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.processes.control_line import Report
+from harness.processes.messages import Report
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
-from harness.roles.call_watch import LONG_CHECKS, CallWatch
-from harness.roles.control import Calls, Control
+from harness.roles.control import LONG_CHECKS, Calls, CallWatch, Control
 
 
 class ReportsKept(Control):
@@ -72,7 +71,7 @@ def test_a_call_that_raises_has_ended() -> None:
 
 
 def test_the_watch_looks_in_a_second_thread(monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:
-    monkeypatch.setattr("harness.roles.call_watch.CHECK_INTERVAL_S", 0.001)
+    monkeypatch.setattr("harness.roles.control.CHECK_INTERVAL_S", 0.001)
     control, reported = ReportsKept(), threading.Event()
     monkeypatch.setattr(control, "report", lambda report: reported.set())
     with CallWatch(control, journal).watching():

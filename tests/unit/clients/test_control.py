@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.model.vocabulary import WorkerStep
-from harness.processes.control_line import Command, Report
+from harness.processes.messages import Command, Report
 from harness.roles.control import Control
 
 

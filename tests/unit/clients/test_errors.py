@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from harness.clients import error_table, librdkafka_client, page
+from harness.clients import error_table, librdkafka_client
 from harness.clients.error_table import JAVA_ROWS, ROWS, ErrorEntry
 from harness.clients.interface import ErrorMeaning
 
@@ -102,5 +102,5 @@ def test_every_error_of_transactions_and_of_membership_is_in_the_table() -> None
 
 
 def test_the_page_is_made_from_the_table() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page.page(), "run `make docs`"
+    assert PAGE.read_text(encoding="utf-8") == error_table.page(), "run `make docs`"
     assert error_table.FILE.name in PAGE.read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 import jpype
-from harness.clients import java_errors, in_process_jvm as jvm
+from harness.clients import in_process_jvm as jvm
 from harness.clients.error_table import JAVA_ROWS
 from harness.clients.interface import ErrorMeaning
 from harness.processes.specs import JvmSpec
@@ -32,17 +32,17 @@ for row in JAVA_ROWS:
         continue  # its constructor takes other arguments, or it is abstract
     jvm.java_class("java.lang.Thread").interrupted()  # to create an InterruptException interrupts the thread
     made += 1
-    assert java_errors.classify(error).meaning is row.java, row
+    assert jvm.classify(error).meaning is row.java, row
     wrapped = jvm.java_class("org.apache.kafka.common.KafkaException")("wrapped", error)
-    assert java_errors.classify(wrapped).meaning is row.java, row
+    assert jvm.classify(wrapped).meaning is row.java, row
 assert made > 25, made
 JAVA_ROWS.insert(0, type(JAVA_ROWS[0])("NEW", "", "", exception="org.apache.kafka.Newer", java=ErrorMeaning.FATAL))
-java_errors._meanings.cache_clear()
+jvm._meanings.cache_clear()
 error = jvm.java_class("org.apache.kafka.common.errors.TimeoutException")("an older client lacks a class")
-assert java_errors.classify(error).meaning is ErrorMeaning.RETRIABLE
+assert jvm.classify(error).meaning is ErrorMeaning.RETRIABLE
 other = jvm.java_class("java.io.IOException")("words")
-assert java_errors.classify(other).meaning is ErrorMeaning.UNKNOWN
-assert java_errors.classify(ValueError()) is None
+assert jvm.classify(other).meaning is ErrorMeaning.UNKNOWN
+assert jvm.classify(ValueError()) is None
 """
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness.cluster.protocol_proxy import ProtocolProxy
 from harness.common.errors import FaultFailed
-from harness.processes.encoding import encode
+from harness.processes.messages import encode
 from harness.protocol.state import RuleStatus
 
 

@@ -7,7 +7,7 @@ import pytest
 from harness.common.errors import EnvironmentFailure
 from harness.containers import leftovers
 from harness.containers.daemon import LABEL
-from harness.processes.marks import new_mark
+from harness.processes.guardian import new_mark
 
 ENDED = "4194000.1.{}.00000000"
 

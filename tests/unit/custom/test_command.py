@@ -8,7 +8,7 @@ import pytest
 
 import workloads
 from harness.common.errors import UsageError
-from harness.processes.program import CommandLine
+from harness.processes.specs import CommandLine
 from tests.support.specs import process_spec, worker_spec
 from tests.support.user_pipeline import read_pipeline
 from workloads.custom.command import ExternalProgram, instance_of, require_executable, worker_name

@@ -7,7 +7,7 @@ import pytest
 
 from harness.common.errors import UsageError
 from harness.model.vocabulary import Guarantee
-from harness.processes.program import ProgramRules
+from harness.processes.specs import ProgramRules
 from tests.support.user_pipeline import MINIMAL, WITH_OUTPUTS, read_pipeline, write_pipeline
 from workloads.custom.description import (
     CONTENT,

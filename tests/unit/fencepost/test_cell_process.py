@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fencepost.suites.cell_process import CellRequest, CellResult
-from harness.processes.encoding import decode, encode
+from harness.processes.messages import decode, encode
 from harness.settings.options import Options
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from harness.processes.encoding import encode
+from harness.processes.messages import encode
 from harness.processes.specs import ClientSpec, ObserverSpec
 from tests.support.specs import process_spec, run_spec, workload_spec
 

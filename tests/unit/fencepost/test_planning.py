@@ -23,7 +23,7 @@ from harness.environment.client_parts import ClientParts
 from harness.environment.client_versions import client_version
 from harness.model.pipeline import PipelineSpec
 from harness.model.promises import Promises
-from harness.processes.encoding import decode
+from harness.processes.messages import decode
 from harness.processes.specs import ClientSpec, RunSpec
 from harness.record.naming import PartitionIds
 from harness.runner.nemesis import PlannedFault, Target

@@ -12,7 +12,7 @@ from fencepost.runs import planning
 from harness.common.errors import UsageError
 from harness.environment.kafka import KafkaDistribution
 from harness.model.promises import OFFSETS
-from harness.processes.encoding import decode
+from harness.processes.messages import decode
 from harness.processes.specs import CustomPipelineSpec, FeederSpec, ObserverSpec, RunSpec
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options

@@ -13,7 +13,7 @@ from fencepost.runs.process import build_custom_task, build_task
 from harness.databases.interface import DatabaseParts
 from harness.databases.registry import DATABASES
 from harness.model.vocabulary import Isolation
-from harness.processes.encoding import decode
+from harness.processes.messages import decode
 from harness.processes.spawn import Supervisor
 from harness.processes.specs import (
     FeederSpec,

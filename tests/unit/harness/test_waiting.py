@@ -9,7 +9,7 @@ from harness.common import waiting
 from harness.common.errors import WaitTimeout, in_words
 from harness.common.waiting import wait_for, wait_while_progressing
 from harness.containers.container import ContainerState
-from harness.processes.control_line import Counts, ProcessStatus
+from harness.processes.messages import Counts, ProcessStatus
 
 
 class Clock:

@@ -7,7 +7,7 @@ import pytest
 from harness.model.vocabulary import WorkerStep
 from harness.network import Cut
 from harness.network.links import client_link
-from harness.processes.control_line import Claims
+from harness.processes.messages import Claims
 from harness.runner.nemesis import InjectedFault, PlannedFault, Target
 from harness.runner.run_process import RunProcess
 from harness.testing.fake_cluster import FakeCluster

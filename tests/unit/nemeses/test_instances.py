@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.cluster import TransactionView
-from harness.processes.program import ProgramRules
+from harness.processes.specs import ProgramRules
 from harness.protocol.observed_clients import ObservedClients
 from harness.runner.nemesis import (
     PlannedFault,

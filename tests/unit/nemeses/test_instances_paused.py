@@ -7,7 +7,7 @@ import pytest
 
 from harness.network.links import client_link
 from harness.processes.child import Child
-from harness.processes.program import ProgramRules
+from harness.processes.specs import ProgramRules
 from harness.protocol.observed_clients import ObservedClients
 from harness.runner.nemesis import (
     PlannedFault,

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from fencepost.nemesis_option import aim
-from harness.processes.program import ProgramRules
+from harness.processes.specs import ProgramRules
 from harness.protocol.observed_clients import ObservedClients
 from harness.runner.nemesis import InjectedFault, NoTarget, NotForThisPipeline, PlannedFault, Target
 from harness.runner.run_process import RunProcess

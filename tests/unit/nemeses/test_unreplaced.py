@@ -10,7 +10,7 @@ from msgspec import structs
 
 from harness.cluster import TransactionView
 from harness.model.pipeline import TopicPartition
-from harness.processes.program import ProgramRules
+from harness.processes.specs import ProgramRules
 from harness.protocol.observed_clients import ObservedClients
 from harness.runner.nemesis import FaultTargets, InjectedFault, NoTarget, NotForThisPipeline
 from harness.testing.fake_network import FakeNetwork

@@ -8,7 +8,7 @@ import pytest
 
 from harness.common.errors import EnvironmentFailure, StartFailed, WaitTimeout
 from harness.common.waiting import wait_for
-from harness.processes.marks import VARIABLE
+from harness.processes.guardian import VARIABLE
 from harness.processes.spawn import Supervisor
 
 pytestmark = pytest.mark.processes

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from harness.model.vocabulary import Isolation, Role
-from harness.processes.control_line import Command, Counts, Report
-from harness.processes.encoding import DecodeError, ProcessMessage, decode, encode
+from harness.processes.messages import Command, Counts, DecodeError, ProcessMessage, Report, decode, encode
 from harness.processes.specs import (
     ClientSpec,
     CustomPipelineSpec,

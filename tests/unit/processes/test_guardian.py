@@ -11,10 +11,16 @@ import psutil
 import pytest
 
 from harness.common.waiting import wait_for
-from harness.processes import marks
-from harness.processes.bounded_log import BoundedLog
-from harness.processes.guardian import SCRATCH_PREFIX, UNMARKED_PREFIXES, sweep_leftovers
-from harness.processes.marks import is_abandoned, new_mark, start_time
+from harness.processes import guardian
+from harness.processes.child import BoundedLog
+from harness.processes.guardian import (
+    SCRATCH_PREFIX,
+    UNMARKED_PREFIXES,
+    is_abandoned,
+    new_mark,
+    start_time,
+    sweep_leftovers,
+)
 from harness.processes.spawn import Supervisor
 
 pytestmark = pytest.mark.processes
@@ -48,7 +54,7 @@ class Run:
         self.process.wait()
 
     def remaining(self) -> list[psutil.Process]:
-        return [process for process, mark in marks.marked_processes() if mark == self.mark]
+        return [process for process, mark in guardian.marked_processes() if mark == self.mark]
 
 
 @pytest.mark.parametrize("busy", [False, True])

@@ -16,7 +16,7 @@ from harness.common.documents import decode, encode
 from harness.common.errors import UnreadableInput
 from harness.model.pipeline import StageSpec
 from harness.model.vocabulary import WorkerStep
-from harness.processes.control_line import Command
+from harness.processes.messages import Command
 from harness.record.events import Assigned, JournalBegan
 from harness.record.journal import Journal
 from harness.results.verdict import MembershipChange

@@ -9,7 +9,7 @@ import pytest
 from harness.common.errors import StartFailed
 from harness.common.waiting import wait_for
 from harness.model.pipeline import JOB, PipelineSpec, StageSpec
-from harness.processes.program import ProgramRules
+from harness.processes.specs import ProgramRules
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.runner.final_state import DrainTimeouts, quiesce

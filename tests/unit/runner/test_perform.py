@@ -14,9 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from harness.common.errors import EnvironmentFailure, FaultFailed, StartFailed, UsageError
 from harness.model.vocabulary import Role
-from harness.processes.program import CommandLine, ProgramRules
 from harness.processes.spawn import Supervisor
-from harness.processes.specs import ProcessSpec
+from harness.processes.specs import CommandLine, ProcessSpec, ProgramRules
 from harness.protocol.observed_clients import ObservedClients
 from harness.results.run_metadata import ProgramClient
 from harness.runner.final_state import DrainTimeouts, FinalState

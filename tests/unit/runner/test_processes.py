@@ -7,7 +7,7 @@ import pytest
 from harness.common.errors import StartFailed, WaitTimeout
 from harness.common.waiting import wait_for
 from harness.model.vocabulary import Role, WorkerStep
-from harness.processes.control_line import Counts, Report
+from harness.processes.messages import Counts, Report
 from harness.processes.specs import ObserverSpec
 from harness.runner.run_process import RunProcess
 from tests.support.fake_run import EXITS_AT_START, EXITS_WHEN_READY, IDLE, Script, fake_run

@@ -8,7 +8,7 @@ import pytest
 
 from harness.model.pipeline import StageSpec, TopicPartition
 from harness.model.vocabulary import Role
-from harness.processes.control_line import Command
+from harness.processes.messages import Command
 from harness.processes.specs import ObserverSpec
 from harness.runner.final_state import DrainTimeouts, FinalState, quiesce
 from harness.testing.fake_cluster import FakeCluster

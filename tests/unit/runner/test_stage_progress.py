@@ -11,8 +11,8 @@ import pytest
 
 from harness.common.errors import WaitTimeout
 from harness.model.pipeline import StageSpec, TopicPartition
-from harness.processes.program import CommandLine, ProgressCommand
 from harness.processes.spawn import Supervisor
+from harness.processes.specs import CommandLine, ProgressCommand
 from harness.results.run_metadata import StageProgress
 from harness.runner import end_markers as ends_module
 from harness.runner.end_markers import OffsetEndMarkers

@@ -11,8 +11,8 @@ import pytest
 
 from harness.common.errors import PipelineFailed, StartFailed, WaitTimeout
 from harness.common.waiting import wait_for
-from harness.processes.program import ProgramRules
 from harness.processes.spawn import Supervisor
+from harness.processes.specs import ProgramRules
 from harness.results.reasons import Reason
 from harness.runner import processes as processes_module
 from harness.runner.final_state import DrainTimeouts, quiesce

@@ -11,7 +11,7 @@ import pytest
 
 from harness.clients.interface import ErrorMeaning
 from harness.model.vocabulary import Isolation
-from harness.processes.control_line import Report
+from harness.processes.messages import Report
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.roles.control import Control

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.clients.interface import ErrorMeaning
-from harness.processes.control_line import CaseEnd, CaseOrder, Command, Report
+from harness.processes.messages import CaseEnd, CaseOrder, Command, Report
 from harness.protocol.cases import OVER
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal

@@ -8,8 +8,7 @@ from random import Random
 import orjson
 import pytest
 
-from harness.clients.interface import ErrorMeaning
-from harness.clients.records import as_input
+from harness.clients.interface import ErrorMeaning, as_input
 from harness.model.expectation import InputRecord
 from harness.model.vocabulary import PAD_HEADER, TIME_HEADER, VALUE_HEADER
 from harness.record.events import JournalBegan
