@@ -19,8 +19,8 @@ from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.common.errors import WaitTimeout
 from harness.environment.cache import cache_folder
-from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
+from harness.environment.resources import PortBlock
 from harness.model.pipeline import TopicSpec
 from harness.processes.spawn import Supervisor
 

@@ -24,11 +24,10 @@ from harness.clients.interface import TRANSACTION_TIMEOUT_MS
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.common.waiting import wait_for
-from harness.environment.archive import archive_flags, make_archive
-from harness.environment.builder import Builder
-from harness.environment.cache import cache_folder
-from harness.environment.ports import PortBlock
+from harness.environment.cache import Builder, cache_folder
+from harness.environment.java import archive_flags, make_archive
 from harness.environment.prepare import prepare
+from harness.environment.resources import PortBlock
 from harness.processes.spawn import Supervisor
 from harness.processes.specs import (
     ClientSpec,

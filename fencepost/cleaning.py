@@ -11,11 +11,11 @@ from harness.cluster.connecting import bootstrap_servers, reach_brokers
 from harness.cluster.left_behind import IdleTime, Leftovers, RemovalReport, find_leftovers, remove_leftovers
 from harness.common.errors import EnvironmentFailure, ExitStatus, UsageError
 from harness.common.wording import plural
-from harness.containers.leftovers import remove_abandoned
+from harness.containers.daemon import remove_abandoned
 from harness.environment.cache import cache_folder
 from harness.processes.guardian import sweep_leftovers
+from harness.settings.kinds import IDLE
 from harness.settings.options import Options
-from harness.settings.tags import IDLE
 from harness.wire.protocol import Target
 
 Entries = list[dict[str, Any]]

@@ -32,8 +32,7 @@ from harness.common.errors import EnvironmentFailure, FencepostError, UsageError
 from harness.environment.cache import cache_folder
 from harness.environment.doctor import DISK_MB, memory_mb
 from harness.environment.java import find_java
-from harness.environment.ports import PortBlock
-from harness.environment.resources import require
+from harness.environment.resources import PortBlock, require
 from harness.processes.guardian import sweep_leftovers
 from harness.processes.spawn import Supervisor
 from harness.results.verdict import Verdict

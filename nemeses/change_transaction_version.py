@@ -12,7 +12,7 @@ from random import Random
 
 from harness.cluster import Ability
 from harness.common.wording import join_words
-from harness.environment.kafka_versions import kafka_version
+from harness.environment.versions import kafka_version
 from harness.runner.nemesis import (
     DrawnFault,
     FaultContext,

@@ -33,9 +33,9 @@ from harness.cluster import ClusterSpec
 from harness.cluster.config import BROKER_SETTINGS, replication_settings
 from harness.cluster.local import LocalCluster
 from harness.environment.cache import cache_folder
-from harness.environment.kafka_versions import DEFAULT_KAFKA
-from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
+from harness.environment.resources import PortBlock
+from harness.environment.versions import DEFAULT_KAFKA
 from harness.processes.guardian import sweep_leftovers
 from harness.processes.spawn import Supervisor
 from harness.runner.processes import HARNESS_ENDPOINT

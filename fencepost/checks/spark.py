@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING
 from checkers.spark.driver import ARCHIVE_TIMEOUT_S, archive_command, class_path
 from checkers.spark.session import SparkSettings, StartingSpark, interruptible, start_spark
 from harness.common.errors import EnvironmentFailure
-from harness.environment.archive import last_line
-from harness.environment.builder import Builder
-from harness.environment.cache import cache_folder, provide
-from harness.environment.java import Java, find_java
+from harness.environment.cache import Builder, cache_folder, provide
+from harness.environment.java import Java, find_java, last_line
 from harness.processes.guardian import sweep_leftovers
 
 if TYPE_CHECKING:

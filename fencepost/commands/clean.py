@@ -11,9 +11,8 @@ from fencepost.commands import output
 from harness.cluster.kinds.registry import CLUSTERS
 from harness.common.errors import ExitStatus, UsageError
 from harness.common.wording import on_one_line
-from harness.settings.kinds import Duration
+from harness.settings.kinds import IDLE, Duration, tag_of
 from harness.settings.options import Options, parse_set
-from harness.settings.tags import IDLE, tag_of
 
 CLUSTER_KEYS = ("cluster", "bootstrap", "client-config", "prefix")
 """Options of a run that identify the cluster it used, and the names of its topics and groups."""

@@ -190,7 +190,7 @@ def _reasons() -> Mapping[str, str]:
 
 
 def _workloads() -> list[dict[str, Any]]:
-    from harness.environment.client_versions import CLIENTS
+    from harness.environment.versions import CLIENTS
 
     return [
         {
@@ -230,7 +230,7 @@ def _defects() -> list[dict[str, Any]]:
 
 
 def _kafka() -> list[dict[str, Any]]:
-    from harness.environment.kafka_versions import kafka_version
+    from harness.environment.versions import kafka_version
 
     return [
         {
@@ -247,7 +247,7 @@ def _kafka() -> list[dict[str, Any]]:
 
 
 def _clients() -> list[dict[str, Any]]:
-    from harness.environment.client_versions import PACKAGES, UNVERSIONED, client_versions
+    from harness.environment.versions import PACKAGES, UNVERSIONED, client_versions
 
     unversioned = [
         {"name": name, "summary": words.removeprefix("which is "), "client": name, "package": PACKAGES[name]}

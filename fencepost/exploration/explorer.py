@@ -43,12 +43,12 @@ from harness.common.errors import PipelineFailed, UsageError
 from harness.common.progress import Progress
 from harness.common.wording import check_name, plural
 from harness.environment.java import find_java
-from harness.environment.kafka_versions import kafka_version
+from harness.environment.versions import kafka_version
 from harness.protocol.cases import Case, CaseOutcome, read_outcomes
 from harness.record.protocol_journal import JOURNAL, RequestRecord, read_requests
 from harness.results.reasons import Reason, ReasonCode
 from harness.runner.interrupt import Interrupt
-from harness.settings.client_choice import ClientChoice
+from harness.settings.kinds import ClientChoice
 from harness.settings.options import Options
 from workloads.explore import TASKS
 from workloads.model.workload import pinned_id

@@ -31,8 +31,7 @@ from harness.cluster.kinds.registry import CLUSTERS, kafka_version_of, with_brok
 from harness.common.errors import FencepostError
 from harness.common.progress import Progress
 from harness.common.wording import redact_text
-from harness.databases.backlog import DatabaseBacklog
-from harness.databases.interface import DatabaseParts, Service
+from harness.databases.interface import DatabaseBacklog, DatabaseParts, Service
 from harness.databases.registry import DATABASES
 from harness.model.fault_names import is_drawn
 from harness.model.promises import HISTORY_FILE
@@ -53,7 +52,7 @@ from harness.runner.run import EarlyStart, RunPlan, RunResources, perform
 from harness.runner.run_log import RunLog
 from harness.runner.schedule import Schedule
 from harness.runner.stage_progress import ProgressCommands
-from harness.settings.client_choice import ClientChoice
+from harness.settings.kinds import ClientChoice
 from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan
 from harness.witness import FETCHED_FOLDER
@@ -171,8 +170,7 @@ def perform_run(
     """
     from harness.environment.cache import cache_folder
     from harness.environment.doctor import DISK_MB, memory_mb
-    from harness.environment.ports import PortBlock
-    from harness.environment.resources import require
+    from harness.environment.resources import PortBlock, require
 
     root = Path(options.store)
     progress.phase("preparing")

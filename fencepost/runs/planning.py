@@ -31,8 +31,8 @@ from harness.cluster.config import count_ports
 from harness.cluster.kinds.registry import CLUSTERS, abilities_of
 from harness.common.errors import UsageError
 from harness.databases.registry import DATABASES
-from harness.environment.kafka_versions import kafka_version
-from harness.environment.ports import SIZE
+from harness.environment.resources import SIZE
+from harness.environment.versions import kafka_version
 from harness.model.fault_names import has_weights, is_drawn
 from harness.model.pipeline import PipelineSpec
 from harness.model.promises import (
@@ -53,10 +53,9 @@ from harness.runner.nemesis import FaultTargets
 from harness.runner.processes import RunClock
 from harness.runner.run import RunPlan
 from harness.runner.schedule import Choice, Schedule
-from harness.settings.client_choice import ClientChoice
+from harness.settings.kinds import ClientChoice, new_tag
 from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan
-from harness.settings.tags import new_tag
 from workloads.custom.command import require_executable
 from workloads.custom.names import require_names_passed
 from workloads.custom.pipeline import CustomPipeline

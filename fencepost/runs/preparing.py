@@ -12,7 +12,7 @@ from fencepost import registry
 from harness.cluster import PRELOADED, Ability
 from harness.cluster.kinds.registry import CLUSTERS
 from harness.common.errors import EnvironmentFailure, require_extra
-from harness.settings.client_choice import ClientChoice
+from harness.settings.kinds import ClientChoice
 from harness.settings.options import Options
 
 if TYPE_CHECKING:
@@ -41,9 +41,8 @@ def prepare_cluster(
     """
     from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
     from harness.environment.client_parts import fetch_client
-    from harness.environment.container_image import PACKET_FILTER
-    from harness.environment.java import find_java, require_in_process
-    from harness.environment.java_commands import broker_command
+    from harness.environment.container_image import PACKETS_LABEL
+    from harness.environment.java import broker_command, find_java, require_in_process
     from harness.environment.prepare import prepare, prepare_upgrades
 
     if "postgres" in stores:
@@ -61,7 +60,7 @@ def prepare_cluster(
     )
     if ready.image and not ready.image.drops_packets and _drops_packets(faults):
         raise EnvironmentFailure(
-            f"drop-packets needs iptables, and the image {ready.image.name} has no label {PACKET_FILTER}=yes: choose "
+            f"drop-packets needs iptables, and the image {ready.image.name} has no label {PACKETS_LABEL}=yes: choose "
             "--set image=bundled, or another fault"
         )
 
@@ -86,8 +85,8 @@ def archives_beside(prepared: "PreparedEnvironment", say: Callable[[str], None])
     because it would take a minute longer.
     """
     from fencepost.checks import spark
-    from harness.environment import archive
-    from harness.environment.builder import Builder
+    from harness.environment import java
+    from harness.environment.cache import Builder
 
     if prepared.kafka_is_new:
         yield
@@ -100,7 +99,7 @@ def archives_beside(prepared: "PreparedEnvironment", say: Callable[[str], None])
         try:
             spark.make_archive(prepared.java, builder)
             for kafka in kafka_versions:
-                archive.make_archive(prepared.java, kafka, prepared.cache, builder)
+                java.make_archive(prepared.java, kafka, prepared.cache, builder)
         except EnvironmentFailure as error:
             errors.append(error)
 
@@ -145,7 +144,7 @@ def image_choice(image: str, faults: Collection[str], say: Callable[[str], None]
 
 def end_leftovers(cache: Path, say: Callable[[str], None]) -> None:
     """End processes and containers that earlier runs left behind, and print a line for each."""
-    from harness.containers.leftovers import try_remove_abandoned
+    from harness.containers.daemon import try_remove_abandoned
     from harness.processes.guardian import sweep_leftovers
 
     for leftover in [*sweep_leftovers(), *try_remove_abandoned(cache)]:

@@ -20,6 +20,7 @@ from harness.common.errors import ExitStatus, UsageError
 from harness.databases.feeder import TableFeeder
 from harness.databases.interface import Database, InputTable
 from harness.databases.registry import DATABASES
+from harness.environment.versions import RunningClient, running_java, running_librdkafka
 from harness.model.expectation import Expectation
 from harness.model.vocabulary import Role
 from harness.processes.messages import decode
@@ -42,7 +43,6 @@ from harness.record.naming import PartitionIds
 from harness.roles.control import CallWatch, Control
 from harness.roles.feeder import Feeder
 from harness.roles.observer import Observer
-from harness.roles.running_client import RunningClient, running_java, running_librdkafka
 from workloads.custom.pipeline import CustomPipeline
 from workloads.defects import policy_of
 from workloads.loop.mixed import MixedWorker

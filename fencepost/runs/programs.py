@@ -25,7 +25,7 @@ from harness.processes.specs import (
     TransactionsSpec,
     WorkloadSpec,
 )
-from harness.settings.client_choice import ClientChoice
+from harness.settings.kinds import ClientChoice
 from harness.settings.options import Options
 from workloads.custom.command import ExternalProgram
 from workloads.custom.names import placeholder_values
@@ -153,8 +153,7 @@ def jvm_spec(client: str, folder: Path, prepared: "PreparedEnvironment | None") 
     """The settings with which a worker starts a JVM. None if it does not use the Java client."""
     if client != "java" or prepared is None:
         return None
-    from harness.environment.java import jvm_library
-    from harness.environment.java_commands import jvm_flags
+    from harness.environment.java import jvm_flags, jvm_library
 
     return JvmSpec(
         jvm_library(prepared.java),

@@ -12,7 +12,7 @@ from harness.cluster import Ability, Need, describe_needs
 from harness.cluster.kinds.registry import CLUSTERS, abilities_of
 from harness.common.errors import UsageError
 from harness.common.wording import on_one_line
-from harness.environment.kafka_versions import kafka_version
+from harness.environment.versions import kafka_version
 from harness.model.kafka_protocol import BROKER, Sender, why_never_sent
 from harness.model.pipeline import PipelineSpec
 from harness.network import ApplyRule
@@ -21,7 +21,7 @@ from harness.protocol.rule_options import Table, parse_rule, rule_of
 from harness.protocol.rules import Action, Selector
 from harness.protocol.schemas import Schemas
 from harness.runner.nemesis import Nemesis, PlannedFault, Target
-from harness.settings.client_choice import ClientChoice
+from harness.settings.kinds import ClientChoice
 from harness.settings.options import Options
 from nemeses.effects.rules import LINKS
 from workloads.defects import policy_of

@@ -17,7 +17,7 @@ from harness.common.errors import UsageError
 from harness.common.progress import Progress
 from harness.common.toml_tables import Text, WrongTable, convert_table
 from harness.common.wording import on_one_line
-from harness.environment.kafka_versions import DEFAULT_KAFKA
+from harness.environment.versions import DEFAULT_KAFKA
 from harness.results.suite import Cell
 from harness.settings.kinds import Duration
 from harness.settings.options import Options, to_toml

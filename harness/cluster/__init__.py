@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.common.wording import join_words
-from harness.environment.kafka_versions import DEFAULT_KAFKA
+from harness.environment.versions import DEFAULT_KAFKA
 from harness.model.pipeline import TopicPartition, TopicSpec
 from harness.model.promises import SEGMENTS
 from harness.network import LinkEffect, Network

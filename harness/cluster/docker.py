@@ -23,15 +23,19 @@ from harness.cluster.started import StartedCluster
 from harness.cluster.started_node import PortTaken
 from harness.cluster.storage import new_id, node_files
 from harness.common.errors import EnvironmentFailure, StartFailed
-from harness.containers.container import SOCKET_TABLES, Container, read_established
-from harness.containers.container_factory import EXECUTABLE, READABLE, ContainerFactory, ContainerSpec
+from harness.containers.container import (
+    EXECUTABLE,
+    READABLE,
+    SOCKET_TABLES,
+    Container,
+    ContainerFactory,
+    ContainerSpec,
+    read_established,
+)
 from harness.environment import PreparedEnvironment
-from harness.environment.archive import flags_for
-from harness.environment.container_image import ContainerImage
-from harness.environment.java import Java
-from harness.environment.java_commands import LOGGING, LOGGING_FOLDER, broker_command
+from harness.environment.container_image import ARCHIVE, JARS, JAVA_HOME, ContainerImage
+from harness.environment.java import LOGGING, LOGGING_FOLDER, Java, broker_command, flags_for
 from harness.environment.kafka import KafkaDistribution
-from harness.environment.rootfs import ARCHIVE, JARS, JAVA_HOME
 from harness.network.proxied import ProxiedNetwork
 from harness.network.toxiproxy import HOST, Proxy
 from harness.network.traffic import ReceivedBytes

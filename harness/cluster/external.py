@@ -29,7 +29,7 @@ from harness.model.pipeline import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPar
 from harness.network import Network
 from harness.network.none import NoNetwork
 from harness.network.toxics import EFFECTS
-from harness.settings.tags import prefix_of
+from harness.settings.kinds import prefix_of
 from harness.wire.protocol import Target, WireError
 from harness.witness.fetch_witness import FetchWitness, RunBatches
 

@@ -16,7 +16,7 @@ from harness.cluster.group_members import NO_SUCH_GROUP
 from harness.cluster.questions import retry
 from harness.common.errors import EnvironmentFailure
 from harness.common.wording import duration, plural, printable
-from harness.settings.tags import longest_prefix, prefix_of, tag_of
+from harness.settings.kinds import longest_prefix, prefix_of, tag_of
 from harness.wire.protocol import Target, WireError
 
 WITHOUT_MEMBERS = ("Empty", NO_SUCH_GROUP)

@@ -13,7 +13,7 @@ from harness.cluster.started import StartedCluster
 from harness.cluster.storage import feature_levels, format_node, new_id
 from harness.common.errors import FaultFailed
 from harness.environment import PreparedKafka
-from harness.environment.java_commands import broker_command
+from harness.environment.java import broker_command
 from harness.network.proxied import ProxiedNetwork
 from harness.processes.preload import Preload
 from harness.witness.tabulate import SegmentWitness

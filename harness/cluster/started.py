@@ -16,9 +16,9 @@ from harness.cluster.storage import feature_files
 from harness.common.errors import StartFailed, UsageError, WaitTimeout
 from harness.common.waiting import wait_for
 from harness.environment import PreparedEnvironment
-from harness.environment.java_commands import STORAGE_TOOL, broker_command
+from harness.environment.java import STORAGE_TOOL, broker_command
 from harness.environment.kafka import KafkaDistribution
-from harness.environment.ports import can_listen
+from harness.environment.resources import can_listen
 from harness.model.promises import FETCH
 from harness.network.proxied import ProxiedNetwork
 from harness.network.toxiproxy import HOST

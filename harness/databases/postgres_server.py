@@ -17,8 +17,8 @@ import psycopg
 
 from harness.common.errors import EnvironmentFailure, StartFailed, WaitTimeout
 from harness.common.waiting import wait_for
-from harness.environment.ports import HOST
 from harness.environment.postgres import Postgres
+from harness.environment.resources import HOST
 from harness.processes.child import Child
 from harness.processes.spawn import Supervisor, unprivileged_user
 

@@ -1,26 +1,88 @@
-"""The cache that runs share. It contains fetched and built files. An entry is complete, or it does not exist.
+"""The cache that runs share, and the processes that build its entries.
 
-cache/kafka-4.4.0/            complete, because one rename moved it here
-cache/building/kafka-4.4.0/   a build in progress, or the files that a killed build left
-cache/locks/kafka-4.4.0       locked during the build; the kernel frees the lock when the process ends
+cache/kafka-4.4.0/            complete, because one rename moved it here cache/building/kafka-4.4.0/   a build in
+progress, or the files that a killed build left cache/locks/kafka-4.4.0       locked during the build; the kernel frees
+the lock when the process ends
 """
 
 import fcntl
 import logging
 import os
+import platform
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
 import platformdirs
 
 from harness.common.errors import EnvironmentFailure
 from harness.environment.resources import require_disk
+from harness.processes.child import Child
+from harness.processes.spawn import Supervisor
 
-VARIABLE = "FENCEPOST_CACHE"
 _log = logging.getLogger(__name__)
+
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+VARIABLE = "FENCEPOST_CACHE"
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A system and a machine, with the names that Go and Docker use."""
+
+    system: str  # linux, darwin
+    machine: str  # amd64, arm64
+
+    def __str__(self) -> str:
+        return f"{self.system}/{self.machine}"
+
+    @classmethod
+    def of_this_machine(cls) -> "Platform":
+        """Return the platform of this machine."""
+        machine = platform.machine().lower()
+        return cls(platform.system().lower(), _MACHINES.get(machine, machine))
+
+
+class Builder:
+    """A context manager that starts processes, and ends them when the `with` block ends."""
+
+    def __init__(self) -> None:
+        self._supervisor: Supervisor | None = None
+        self._stack = ExitStack()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def __enter__(self) -> "Builder":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._closed = True
+            self._stack.close()
+
+    def spawn(
+        self,
+        args: Sequence[str | Path],
+        *,
+        name: str,
+        log_file: Path,
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+    ) -> Child:
+        """Start a process. Raises `StartFailed`, and `EnvironmentFailure` after the `with` block has ended."""
+        with self._lock:
+            if self._closed:
+                raise EnvironmentFailure(f"{name} was not started: the run is ending")
+            if self._supervisor is None:
+                self._supervisor = self._stack.enter_context(Supervisor())
+            return self._supervisor.spawn(args, name=name, log_file=log_file, cwd=cwd, env=env)
 
 
 def cache_folder() -> Path:

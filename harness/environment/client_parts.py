@@ -19,10 +19,9 @@ from pathlib import Path
 
 from harness.common.errors import EnvironmentFailure, FetchFailed
 from harness.common.wording import redact_text
-from harness.environment.builder import Builder
-from harness.environment.cache import provide
-from harness.environment.client_versions import ClientVersion, client_versions
+from harness.environment.cache import Builder, provide
 from harness.environment.kafka import Jar, fetch
+from harness.environment.versions import ClientVersion, client_versions
 
 NEEDS_MB = 80  # the wheel and its unpacked content, or two copies of the jars, and a margin
 _PIP_TIMEOUT_S = 300.0

@@ -10,16 +10,14 @@ from pathlib import Path
 
 from harness.common.errors import EnvironmentFailure, FencepostError, require_extra
 from harness.containers.daemon import connect
-from harness.environment.archive import archive_path
 from harness.environment.cache import VARIABLE, cache_folder
-from harness.environment.java import find_java
+from harness.environment.java import archive_path, find_java
 from harness.environment.kafka import local_maven_folder, locate_kafka
-from harness.environment.kafka_versions import DEFAULT_KAFKA
-from harness.environment.ports import HOST, SIZE, PortBlock
 from harness.environment.postgres import find_postgres
 from harness.environment.preload import compiler
-from harness.environment.resources import free_disk_mb, free_memory_mb
+from harness.environment.resources import HOST, SIZE, PortBlock, free_disk_mb, free_memory_mb
 from harness.environment.toxiproxy import VERSION, system_go, system_toxiproxy, toxiproxy_binary
+from harness.environment.versions import DEFAULT_KAFKA
 
 MEMORY_MB = 2500  # three brokers, the workers, Spark
 BROKER_MB = 300

@@ -6,12 +6,10 @@ from pathlib import Path
 
 from harness.containers.daemon import connect, platform_of
 from harness.environment import PreparedEnvironment, PreparedKafka
-from harness.environment.archive import archive_flags
-from harness.environment.builder import Builder
+from harness.environment.cache import Builder, Platform
 from harness.environment.container_image import container_image
-from harness.environment.java import Java, find_java
+from harness.environment.java import Java, archive_flags, find_java
 from harness.environment.kafka import fetch_kafka, locate_kafka
-from harness.environment.platforms import Platform
 from harness.environment.postgres import find_postgres
 from harness.environment.toxiproxy import (
     VERSION,

@@ -15,9 +15,7 @@ from pathlib import Path
 import platformdirs
 
 from harness.common.errors import EnvironmentFailure, FetchFailed, UsageError
-from harness.environment.builder import Builder
-from harness.environment.cache import provide
-from harness.environment.platforms import Platform
+from harness.environment.cache import Builder, Platform, provide
 
 VERSION = "2.5.0"
 OLDEST = (2, 5)

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import orjson
 
+from harness.environment.versions import RunningClient
 from harness.model.vocabulary import Role
 from harness.record.events import JournalBegan, NotAnEvent, parse
 from harness.results.reasons import ReasonCode
-from harness.roles.running_client import RunningClient
 from harness.runner.run_log import RunLog
-from harness.settings.client_choice import ClientChoice
+from harness.settings.kinds import ClientChoice
 
 
 def record_clients(folder: Path, choice: ClientChoice, run_log: RunLog) -> None:

@@ -9,7 +9,7 @@ from msgspec import structs
 from harness.cluster import Cluster
 from harness.common.errors import WaitTimeout, in_words
 from harness.common.wording import join_words
-from harness.databases.backlog import Backlog, no_backlog
+from harness.databases.interface import Backlog, no_backlog
 from harness.model.pipeline import StageSpec, TopicPartition
 from harness.model.vocabulary import OffsetTracking
 from harness.results.run_metadata import StageProgress

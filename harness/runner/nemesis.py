@@ -17,9 +17,8 @@ from typing import Any, TypeVar
 from harness.cluster import ALL_ABILITIES, Cluster, Need
 from harness.common.errors import UnreadableInput, UsageError
 from harness.common.waiting import wait_for
-from harness.databases.backlog import Backlog, no_backlog
-from harness.databases.interface import Service
-from harness.environment.kafka_versions import DEFAULT_KAFKA
+from harness.databases.interface import Backlog, Service, no_backlog
+from harness.environment.versions import DEFAULT_KAFKA
 from harness.model.pipeline import CONSUMER_OFFSETS, TRANSACTION_STATE, StageSpec, TopicPartition
 from harness.model.vocabulary import STEPS_WITH_INPUT, Premise, WorkerStep
 from harness.protocol.rule_checks import require_api

@@ -19,8 +19,7 @@ from harness.common.errors import (
     UsageError,
     WaitTimeout,
 )
-from harness.databases.backlog import Backlog, no_backlog
-from harness.databases.interface import Service
+from harness.databases.interface import Backlog, Service, no_backlog
 from harness.model.pipeline import PipelineSpec
 from harness.network import Network
 from harness.network.links import client_links_by_broker

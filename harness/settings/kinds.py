@@ -1,4 +1,4 @@
-"""The types of option values, with their limits.
+"""The types of option values, with their limits, among them clients and the tags of runs.
 
 `parse` reads a value from text, for the command line. `accept` checks a value that has a type, for TOML and Python.
 Both return the value, or raise `UsageError` with a sentence that names the option and the values that it may have.
@@ -6,15 +6,19 @@ Both return the value, or raise `UsageError` with a sentence that names the opti
 
 import math
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from harness.common.errors import UsageError
 from harness.common.wording import on_one_line, redact_setting, redact_text, unknown
+from harness.environment.versions import CLIENTS, ClientVersion, client_version
 
 _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = "a duration, such as 90m or 2h"
+_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,31}")
+_MUST_BE = f"one of {', '.join(CLIENTS)}, with or without a version, such as librdkafka:2.16.1"
 
 
 class OptionKind(Protocol):
@@ -244,3 +248,88 @@ PATH = Text("the path of a folder")
 TOOL = Text("auto, bundled, or a path")
 SPARK = SettingsTable(r"spark\.[^\s=]+", 'the name of a Spark setting, which begins with "spark."')
 BROKER = SettingsTable(r"[a-z][a-z0-9._-]*", "the name of a setting of Kafka's brokers")
+
+
+@dataclass(frozen=True)
+class ClientChoice:
+    """The client and its version.
+
+    Without a version it is the installed librdkafka, or the Java client of the cluster's version.
+    """
+
+    name: str  # librdkafka, java
+    version: str | None = None
+
+    @classmethod
+    def of(cls, option: str) -> "ClientChoice":
+        """Read a value that `ClientKind` has accepted."""
+        name, _, version = option.partition(":")
+        return cls(name, version or None)
+
+    @property
+    def pinned(self) -> ClientVersion | None:
+        """The pinned version. None: the option has no version. Raises `UsageError` if no lock file pins the version."""
+        return None if self.version is None else client_version(self.name, self.version)
+
+    @property
+    def notes(self) -> str:
+        """The notes about the pinned version. Empty: there are none."""
+        return self.pinned.notes if self.pinned is not None else ""
+
+
+@dataclass(frozen=True)
+class ClientKind:
+    """A client, with or without a version: `librdkafka`, `java:3.9.1`. `Options.validated` checks the version."""
+
+    def parse(self, key: str, text: str) -> str:
+        return self.accept(key, text)
+
+    def accept(self, key: str, value: object) -> str:
+        if not isinstance(value, str):
+            raise refuse(key, _MUST_BE, value)
+        name, colon, version = value.partition(":")
+        if name not in CLIENTS:
+            raise UsageError(unknown(key, name, CLIENTS))
+        if colon and not _VERSION.fullmatch(version):
+            raise refuse(key, _MUST_BE, value)
+        return value
+
+
+PREFIX = Text("1 to 60 letters, digits, dots, underscores and hyphens", r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+"""The type of the option `prefix`. Each tag begins with its value. Kafka permits these characters in topic names."""
+IDLE = "10m"
+"""The default age of the last record of a run after which `fencepost clean` considers the run dead."""
+
+
+KEPT_SUFFIX = "-kept"
+"""The end of the prefix if a run leaves its topics on purpose, so that `fencepost clean` does not delete them."""
+
+
+def new_tag(prefix: str, *, keep_topics: bool = False) -> str:
+    """Return a new tag. `keep_topics`: the run leaves its topics on purpose."""
+    return f"{prefix}{KEPT_SUFFIX if keep_topics else ''}-{secrets.token_hex(3)}"
+
+
+def prefix_of(tag: str) -> str:
+    """Return the value of the option `prefix` from a tag."""
+    return tag.rpartition("-")[0].removesuffix(KEPT_SUFFIX)
+
+
+def _tag_pattern(prefix: str) -> re.Pattern[str]:
+    """Return the pattern of names with a tag: TAG or TAG-... . `prefix` is the pattern of the prefix."""
+    return re.compile(rf"(?P<tag>(?P<prefix>{prefix})-[0-9a-f]{{6}})(?:-.*)?", re.DOTALL)
+
+
+def tag_of(name: str, prefix: str) -> str | None:
+    """Return the tag in the name of a topic or a group. None: no run with this prefix has created it."""
+    match = _tag_pattern(re.escape(prefix)).fullmatch(name)
+    return match["tag"] if match else None
+
+
+def longest_prefix(name: str) -> str | None:
+    """Return the longest prefix with which a run may have created this name, or None.
+
+    For `a-0b1c2d-3e4f5a-in` it is `a-0b1c2d`.
+    """
+    match = _tag_pattern(PREFIX.pattern).fullmatch(name)
+    return match["prefix"] if match else None

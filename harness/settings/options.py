@@ -12,13 +12,15 @@ from typing import Any
 
 from harness.common.errors import UsageError
 from harness.common.wording import REDACTED, check_name, redact_setting, unknown
-from harness.environment.kafka_versions import DEFAULT_KAFKA, kafka_version
-from harness.settings.client_choice import ClientChoice, ClientKind
+from harness.environment.versions import DEFAULT_KAFKA, kafka_version
 from harness.settings.kinds import (
     BROKER,
     PATH,
+    PREFIX,
     SPARK,
     TOOL,
+    ClientChoice,
+    ClientKind,
     Names,
     Number,
     OneOf,
@@ -29,7 +31,6 @@ from harness.settings.kinds import (
     WholeNumber,
     refuse,
 )
-from harness.settings.tags import PREFIX
 
 PROTOCOLS = ("classic", "consumer")
 ASSIGNORS = ("eager", "cooperative")

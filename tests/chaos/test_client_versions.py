@@ -6,7 +6,7 @@ import pytest
 
 import fencepost
 from fencepost.api import Result
-from harness.environment.client_versions import ClientVersion, client_versions
+from harness.environment.versions import ClientVersion, client_versions
 
 VERSIONS = client_versions()
 HANGING = "librdkafka:2.16.1"

@@ -18,18 +18,15 @@ from harness.cluster import Ability, ClusterSpec
 from harness.cluster.docker import DockerCluster
 from harness.common.errors import FaultFailed, StartFailed
 from harness.common.waiting import wait_for
-from harness.containers.container_factory import ContainerFactory
-from harness.containers.daemon import LABEL, NoDocker, connect
-from harness.containers.leftovers import try_remove_abandoned
+from harness.containers.container import ContainerFactory
+from harness.containers.daemon import LABEL, NoDocker, connect, try_remove_abandoned
 from harness.environment import PreparedEnvironment
-from harness.environment.builder import Builder
-from harness.environment.cache import cache_folder
+from harness.environment.cache import Builder, Platform, cache_folder
 from harness.environment.container_image import container_image
-from harness.environment.kafka_versions import DEFAULT_KAFKA
-from harness.environment.platforms import Platform
-from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
+from harness.environment.resources import PortBlock
 from harness.environment.toxiproxy import toxiproxy_for
+from harness.environment.versions import DEFAULT_KAFKA
 from harness.model.pipeline import TopicSpec
 from harness.network.links import client_link, peer_link
 from harness.processes.spawn import Supervisor

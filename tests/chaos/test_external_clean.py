@@ -19,12 +19,12 @@ from harness.cluster.local import LocalCluster
 from harness.common.waiting import wait_for
 from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
-from harness.environment.kafka_versions import DEFAULT_KAFKA
-from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
+from harness.environment.resources import PortBlock
+from harness.environment.versions import DEFAULT_KAFKA
 from harness.model.pipeline import TopicSpec
 from harness.processes.spawn import Supervisor
-from harness.settings.tags import tag_of
+from harness.settings.kinds import tag_of
 from tests.support.secured_cluster import FENCEPOST_RIGHTS, PASSWORD, SecuredCluster
 from tests.support.started_runs import COMMAND, has_commits, start_run
 

@@ -21,9 +21,9 @@ from harness.cluster.local import LocalCluster
 from harness.common.errors import EnvironmentFailure
 from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
-from harness.environment.kafka_versions import DEFAULT_KAFKA
-from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
+from harness.environment.resources import PortBlock
+from harness.environment.versions import DEFAULT_KAFKA
 from harness.model.pipeline import TopicSpec
 from harness.processes.spawn import Supervisor
 from harness.wire.security import NotTrusted

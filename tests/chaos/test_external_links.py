@@ -14,9 +14,9 @@ from fencepost.api import Result
 from harness.cluster import ClusterSpec
 from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
-from harness.environment.kafka_versions import DEFAULT_KAFKA
-from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
+from harness.environment.resources import PortBlock
+from harness.environment.versions import DEFAULT_KAFKA
 from harness.processes.spawn import Supervisor
 from tests.support.secured_cluster import FENCEPOST_RIGHTS, PASSWORD, SecuredCluster
 from workloads.defects import DEFECTS

@@ -23,12 +23,10 @@ from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
-from harness.environment.client_versions import CLIENTS
-from harness.environment.java import jvm_library
-from harness.environment.java_commands import jvm_flags
-from harness.environment.kafka_versions import DEFAULT_KAFKA
-from harness.environment.ports import PortBlock
+from harness.environment.java import jvm_flags, jvm_library
 from harness.environment.prepare import prepare
+from harness.environment.resources import PortBlock
+from harness.environment.versions import CLIENTS, DEFAULT_KAFKA
 from harness.model.pipeline import TopicSpec
 from harness.processes.messages import encode
 from harness.processes.spawn import Supervisor

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import fencepost
-from harness.environment.client_versions import CLIENTS
+from harness.environment.versions import CLIENTS
 
 GROUPS = ({"assignor": "eager"}, {"assignor": "cooperative"}, {"group_protocol": "consumer"})
 FAULTS = (["kill-worker", "pause-worker"], None)

@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from harness.common.waiting import wait_for
-from harness.environment.ports import can_listen
+from harness.environment.resources import can_listen
 from harness.processes.guardian import sweep_leftovers
 from tests.support.started_runs import kill_guardian, protocol_events, start_run
 

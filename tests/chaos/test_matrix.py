@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fencepost
-from harness.environment.client_versions import CLIENTS
+from harness.environment.versions import CLIENTS
 from workloads.registry import WORKLOADS
 
 SEEDS = range(1, 6)

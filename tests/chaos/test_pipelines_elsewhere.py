@@ -14,9 +14,9 @@ from fencepost.api import Result
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.environment.cache import cache_folder
-from harness.environment.kafka_versions import DEFAULT_KAFKA
-from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
+from harness.environment.resources import PortBlock
+from harness.environment.versions import DEFAULT_KAFKA
 from harness.model.pipeline import TopicSpec
 from harness.processes.spawn import Supervisor
 from tests.support.docker_engine import unavailable_reason

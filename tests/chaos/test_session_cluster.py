@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.common.waiting import wait_for
-from harness.environment.kafka_versions import DEFAULT_KAFKA
+from harness.environment.versions import DEFAULT_KAFKA
 from harness.processes.guardian import marked_processes
 
 TWO_TESTS = """

@@ -22,9 +22,9 @@ from harness.common.errors import StartFailed, UsageError
 from harness.common.waiting import wait_for
 from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
-from harness.environment.kafka_versions import DEFAULT_KAFKA
-from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
+from harness.environment.resources import PortBlock
+from harness.environment.versions import DEFAULT_KAFKA
 from harness.model.pipeline import durable_topic
 from harness.model.vocabulary import Isolation
 from harness.network import ActiveEffect, Cut
@@ -267,8 +267,8 @@ from pathlib import Path
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.environment.cache import cache_folder
-from harness.environment.kafka_versions import DEFAULT_KAFKA
-from harness.environment.ports import PortBlock
+from harness.environment.versions import DEFAULT_KAFKA
+from harness.environment.resources import PortBlock
 from harness.environment.prepare import prepare
 from harness.processes.spawn import Supervisor
 

@@ -11,13 +11,11 @@ import pytest
 
 from harness.common.waiting import wait_for
 from harness.environment import PreparedEnvironment
-from harness.environment.archive import make_archive
-from harness.environment.builder import Builder
-from harness.environment.cache import cache_folder
-from harness.environment.java_commands import BROKER, STORAGE_TOOL, broker_command
-from harness.environment.kafka_versions import DEFAULT_KAFKA
-from harness.environment.ports import PortBlock
+from harness.environment.cache import Builder, cache_folder
+from harness.environment.java import BROKER, STORAGE_TOOL, broker_command, make_archive
 from harness.environment.prepare import prepare
+from harness.environment.resources import PortBlock
+from harness.environment.versions import DEFAULT_KAFKA
 from harness.processes.spawn import Supervisor
 
 CONFIG = """\
@@ -34,8 +32,8 @@ MAKE_ARCHIVE = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # our parent process may ignore the signal
 from pathlib import Path
-from harness.environment.archive import make_archive
-from harness.environment.builder import Builder
+from harness.environment.java import make_archive
+from harness.environment.cache import Builder
 from harness.environment.prepare import prepare
 ready = prepare(*sys.argv[1:4], Path(sys.argv[4]), print)
 with Builder() as builder:

@@ -12,7 +12,7 @@ import pytest
 from harness.cluster.proxies import ToxiproxyServer
 from harness.common.waiting import wait_for
 from harness.environment.cache import cache_folder
-from harness.environment.ports import PortBlock
+from harness.environment.resources import PortBlock
 from harness.environment.toxiproxy import find_toxiproxy
 from harness.network import (
     ActiveEffect,

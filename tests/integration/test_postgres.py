@@ -22,9 +22,9 @@ from harness.databases.interface import (
     NewTableRow,
     Service,
 )
-from harness.databases.postgres_kind import PostgresKind
-from harness.environment.ports import PortBlock
+from harness.databases.registry import PostgresKind
 from harness.environment.postgres import Postgres, bundled_postgres, find_postgres, system_postgres
+from harness.environment.resources import PortBlock
 from harness.processes.guardian import start_time
 from harness.processes.spawn import Supervisor
 from tests.support.store_conformance import check_store
@@ -193,11 +193,11 @@ def test_a_server_that_cannot_start_says_so_and_leaves_nothing_behind(tmp_path: 
 KILLED_RUN = """
 import os, signal, sys
 from pathlib import Path
-from harness.environment.ports import PortBlock
+from harness.environment.resources import PortBlock
 from harness.environment.postgres import find_postgres
 from harness.processes.spawn import Supervisor
 from harness.databases.interface import DatabaseParts
-from harness.databases.postgres_kind import PostgresKind
+from harness.databases.registry import PostgresKind
 folder = Path(sys.argv[1])
 with Supervisor() as supervisor, PortBlock(folder / "cache") as ports:
     with PostgresKind().provide(DatabaseParts(folder, supervisor, ports.take, find_postgres("auto"))) as service:

@@ -13,8 +13,8 @@ import pytest
 from harness.cluster import ClusterSpec
 from harness.environment.cache import cache_folder
 from harness.environment.kafka import fetch_kafka, versions
-from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
+from harness.environment.resources import PortBlock
 from harness.processes.spawn import Supervisor
 from harness.protocol.frames import encode_response, with_size
 from harness.protocol.rules import Action, ProtocolRule, Release, Selector

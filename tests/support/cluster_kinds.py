@@ -15,8 +15,8 @@ from harness.cluster.kinds.registry import CLUSTERS
 from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
 from harness.environment.kafka import versions
-from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
+from harness.environment.resources import PortBlock
 from harness.model.pipeline import TopicSpec
 from harness.network import ApplyRule
 from harness.processes.guardian import marked_processes

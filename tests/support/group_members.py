@@ -23,9 +23,9 @@ from harness.clients.librdkafka_client import LibrdkafkaClient
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.environment.cache import cache_folder
-from harness.environment.kafka_versions import DEFAULT_KAFKA
-from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
+from harness.environment.resources import PortBlock
+from harness.environment.versions import DEFAULT_KAFKA
 from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Isolation
 from harness.processes.spawn import Supervisor

@@ -26,8 +26,8 @@ from harness.cluster.admin import GROUP, fetch_view, find_coordinator
 from harness.cluster.local import LocalCluster
 from harness.cluster.questions import retry
 from harness.environment.cache import cache_folder
-from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
+from harness.environment.resources import PortBlock
 from harness.processes.spawn import Supervisor
 from harness.protocol.addresses import HIDDEN_APIS
 from harness.protocol.schemas import API_VERSIONS

@@ -13,7 +13,7 @@ from harness.cluster.kinds.registry import require_options
 from harness.common.documents import parse_toml
 from harness.common.errors import UnreadableInput, UsageError
 from harness.common.wording import check_name
-from harness.environment.kafka_versions import DEFAULT_KAFKA
+from harness.environment.versions import DEFAULT_KAFKA
 from harness.protocol.rule_options import rules_of
 from harness.settings.kinds import Duration
 from harness.settings.options import (

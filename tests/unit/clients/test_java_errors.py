@@ -10,7 +10,7 @@ from harness.common.errors import EnvironmentFailure
 from harness.environment.cache import cache_folder
 from harness.environment.java import find_java, jvm_library
 from harness.environment.kafka import fetch_kafka
-from harness.environment.kafka_versions import DEFAULT_KAFKA
+from harness.environment.versions import DEFAULT_KAFKA
 
 # A JVM lives as long as its process, so the test starts another process.
 SCRIPT = """

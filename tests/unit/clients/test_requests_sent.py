@@ -2,8 +2,7 @@
 
 import pytest
 
-from harness.environment.client_versions import client_versions
-from harness.environment.kafka_versions import kafka_version
+from harness.environment.versions import client_versions, kafka_version
 from harness.model.kafka_protocol import BROKER, Sender, why_never_sent
 
 JAVA = Sender("java", transaction_version=2, client_transaction_version=2)

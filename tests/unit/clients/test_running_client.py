@@ -10,7 +10,7 @@ import pytest
 from harness.environment.cache import cache_folder
 from harness.environment.java import find_java, jvm_library
 from harness.environment.kafka import fetch_kafka, versions
-from harness.roles.running_client import RunningClient, running_librdkafka
+from harness.environment.versions import RunningClient, running_librdkafka
 
 RUNNING = RunningClient("librdkafka", "2.16.1", "2.16.0")
 
@@ -27,7 +27,7 @@ import sys
 from pathlib import Path
 from harness.clients import in_process_jvm as jvm
 from harness.processes.specs import JvmSpec
-from harness.roles.running_client import running_java
+from harness.environment.versions import running_java
 jvm.start(JvmSpec(Path(sys.argv[1]), tuple(map(Path, sys.argv[3:])), Path(sys.argv[2])))
 print(running_java())
 """
@@ -66,7 +66,7 @@ def test_the_first_package_on_the_path_is_the_one_that_runs(tmp_path: Path) -> N
     (tmp_path / "confluent_kafka").mkdir()
     fake_package = "version = lambda: ('9.9.9', 0)\nlibversion = lambda: ('9.9.8', 0)\n"
     (tmp_path / "confluent_kafka" / "__init__.py").write_text(fake_package)
-    code = "from harness.roles.running_client import running_librdkafka; print(running_librdkafka())"
+    code = "from harness.environment.versions import running_librdkafka; print(running_librdkafka())"
     root = Path(__file__).parents[3]
     process = subprocess.run(
         [sys.executable, "-P", "-c", code],

@@ -4,7 +4,7 @@ import pytest
 
 from harness.cluster import left_behind
 from harness.cluster.left_behind import IdleTime, LeftGroup, Leftovers, find_leftovers, remove_leftovers
-from harness.settings.tags import longest_prefix, new_tag, prefix_of, tag_of
+from harness.settings.kinds import longest_prefix, new_tag, prefix_of, tag_of
 from harness.wire.protocol import WireError
 from tests.support.guest_cluster import GuestCluster
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.common.errors import EnvironmentFailure
-from harness.containers import leftovers
+from harness.containers import daemon
 from harness.containers.daemon import LABEL
 from harness.processes.guardian import new_mark
 
@@ -48,12 +48,12 @@ def test_only_resources_of_ended_runs_are_removed(tmp_path: Path, monkeypatch: p
     running_mark = new_mark()
     ended_mark = ENDED.format(running_mark.split(".")[2])
     client = Client(ended_mark, running_mark)
-    monkeypatch.setattr(leftovers, "connect", lambda: client)
+    monkeypatch.setattr(daemon, "connect", lambda: client)
     for mark in (ended_mark, running_mark):
-        note_path = leftovers.note_path(tmp_path, mark)
+        note_path = daemon.note_path(tmp_path, mark)
         note_path.parent.mkdir(exist_ok=True)
         note_path.touch()
-    assert leftovers.try_remove_abandoned(tmp_path) == ["container old", "network net"]
+    assert daemon.try_remove_abandoned(tmp_path) == ["container old", "network net"]
     assert client.removed == ["old", "net"]
     assert [path.name for path in (tmp_path / "docker").iterdir()] == [running_mark]
 
@@ -64,16 +64,16 @@ def test_an_error_of_docker_does_not_stop_a_run_but_is_raised_for_a_clean_up(
     def refuse() -> None:
         raise EnvironmentFailure("Docker does not answer")
 
-    monkeypatch.setattr(leftovers, "connect", refuse)
-    note_path = leftovers.note_path(tmp_path, ENDED.format(new_mark().split(".")[2]))
+    monkeypatch.setattr(daemon, "connect", refuse)
+    note_path = daemon.note_path(tmp_path, ENDED.format(new_mark().split(".")[2]))
     note_path.parent.mkdir()
     note_path.touch()
-    assert leftovers.try_remove_abandoned(tmp_path) == []
+    assert daemon.try_remove_abandoned(tmp_path) == []
     with pytest.raises(EnvironmentFailure, match="does not answer"):
-        leftovers.remove_abandoned(tmp_path)
+        daemon.remove_abandoned(tmp_path)
     assert note_path.exists()
 
 
 def test_without_a_note_docker_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leftovers, "connect", lambda: pytest.fail("Docker was asked"))
-    assert leftovers.try_remove_abandoned(tmp_path) == []
+    monkeypatch.setattr(daemon, "connect", lambda: pytest.fail("Docker was asked"))
+    assert daemon.try_remove_abandoned(tmp_path) == []

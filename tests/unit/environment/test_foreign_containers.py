@@ -6,10 +6,9 @@ from typing import Any, cast
 import pytest
 
 from harness.common.errors import EnvironmentFailure, UsageError
-from harness.environment.builder import Builder
+from harness.environment.cache import Builder, Platform
 from harness.environment.container_image import container_image
 from harness.environment.kafka import KafkaDistribution
-from harness.environment.platforms import Platform
 from harness.environment.toxiproxy import toxiproxy_binary, toxiproxy_binary_for, toxiproxy_for
 
 OTHER_PLATFORM = Platform("linux", "riscv64")

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from harness.common.errors import FetchFailed, UsageError
-from harness.environment.java_commands import LOGGING
+from harness.environment.java import LOGGING
 from harness.environment.kafka import Jar, fetch, fetch_kafka, pinned_jars, versions
-from harness.environment.kafka_versions import DEFAULT_KAFKA, kafka_version
+from harness.environment.versions import DEFAULT_KAFKA, kafka_version
 
 GOOD = b"the jar"
 JAR = Jar("org.example", "thing", "1.0", hashlib.sha256(GOOD).hexdigest())

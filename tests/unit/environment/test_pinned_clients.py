@@ -9,8 +9,8 @@ import pytest
 from harness.common.errors import EnvironmentFailure, ExitStatus, FetchFailed, UsageError
 from harness.environment import client_parts as parts
 from harness.environment.client_parts import fetch_client, fits, matching_wheels
-from harness.environment.client_versions import ClientVersion, client_version, client_versions
 from harness.environment.kafka import versions
+from harness.environment.versions import ClientVersion, client_version, client_versions
 
 ALL = client_versions()
 PINNED = pytest.mark.parametrize("pinned", ALL, ids=lambda pinned: pinned.name)

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from harness.common.errors import EnvironmentFailure
-from harness.environment.ports import END, FIRST, HOST, SIZE, PortBlock
+from harness.environment.resources import END, FIRST, HOST, SIZE, PortBlock
 
 RESERVE_SCRIPT = """
 import sys
 from pathlib import Path
-from harness.environment.ports import PortBlock
+from harness.environment.resources import PortBlock
 with PortBlock(Path(sys.argv[1])) as block:
     print(block.first, flush=True)
     sys.stdin.readline()

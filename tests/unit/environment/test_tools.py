@@ -6,10 +6,8 @@ import pytest
 
 from fencepost.runs.preparing import prepare_cluster
 from harness.common.errors import EnvironmentFailure, UsageError
-from harness.environment.archive import archive_path
 from harness.environment.doctor import examine
-from harness.environment.java import Java, bundled_java, find_java
-from harness.environment.java_commands import BROKER, broker_command
+from harness.environment.java import BROKER, Java, archive_path, broker_command, bundled_java, find_java
 from harness.environment.kafka import KafkaDistribution, locate_kafka
 from harness.environment.resources import require
 from harness.environment.toxiproxy import find_toxiproxy, system_toxiproxy

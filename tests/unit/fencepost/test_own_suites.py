@@ -10,7 +10,7 @@ from fencepost.registry import kafka_versions, pipeline_of
 from fencepost.runs.planning import draw_schedule
 from fencepost.suites import plan
 from fencepost.suites.plan import SuiteRequest
-from harness.environment.client_versions import client_versions
+from harness.environment.versions import client_versions
 from harness.settings.options import parse_set
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -20,7 +20,7 @@ from harness.cluster.kinds.registry import CLUSTERS
 from harness.common.documents import decode_table
 from harness.common.errors import UsageError
 from harness.environment.client_parts import ClientParts
-from harness.environment.client_versions import client_version
+from harness.environment.versions import client_version
 from harness.model.pipeline import PipelineSpec
 from harness.model.promises import Promises
 from harness.processes.messages import decode

@@ -12,7 +12,7 @@ from fencepost.checks import spark
 from fencepost.runs.preparing import archives_beside, image_choice
 from harness.common.errors import StartFailed
 from harness.common.waiting import wait_for
-from harness.environment.builder import Builder
+from harness.environment.cache import Builder
 from harness.processes.child import Child
 
 
