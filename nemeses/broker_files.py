@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 
 from harness.cluster import Ability, Broker
-from harness.cluster.storage import format_node
+from harness.cluster.started_node import format_node
 from harness.model.pipeline import CONSUMER_OFFSETS, TRANSACTION_STATE
 from harness.runner.nemesis import (
     DrawnFault,

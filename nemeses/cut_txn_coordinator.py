@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.model.pipeline import StageSpec
 from harness.model.vocabulary import WorkerStep
-from harness.network import Cut
-from harness.network.links import client_link
+from harness.network import Cut, client_link
 from harness.processes.messages import Command
 from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
 from harness.runner.occupied import uses_brokers_and_workers

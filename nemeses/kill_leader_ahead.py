@@ -13,8 +13,7 @@ from random import Random
 from harness.cluster import Ability, Broker
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.model.pipeline import TopicPartition
-from harness.network import Cut
-from harness.network.links import peer_link
+from harness.network import Cut, peer_link
 from harness.runner.nemesis import (
     DrawnFault,
     FaultContext,

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
-from harness.network import DropResponses
-from harness.network.links import client_link
+from harness.network import DropResponses, client_link
 from harness.runner.nemesis import (
     DrawnFault,
     FaultContext,

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from harness.common.errors import FaultFailed
-from harness.network import ApplyRule
-from harness.network.links import client_links_by_broker
+from harness.network import ApplyRule, client_links_by_broker
 from harness.network.ruled import RuleInForce
 from harness.protocol.rules import Action, ProtocolRule, Scalar, Selector
 from harness.record.protocol_journal import RequestRecord

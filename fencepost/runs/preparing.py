@@ -39,7 +39,7 @@ def prepare_cluster(
         faults: Names of the planned faults.
         upgrades: The other versions of Kafka that brokers run later.
     """
-    from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
+    from harness.cluster.config import TOOL, check_settings, documented_settings
     from harness.environment.client_parts import fetch_client
     from harness.environment.container_image import PACKETS_LABEL
     from harness.environment.java import broker_command, find_java, require_in_process

@@ -15,8 +15,7 @@ from harness.common.wording import join_words
 from harness.environment.versions import DEFAULT_KAFKA
 from harness.model.pipeline import TopicPartition, TopicSpec
 from harness.model.promises import SEGMENTS
-from harness.network import LinkEffect, Network
-from harness.network.toxics import CONTAINER_EFFECTS, EFFECTS
+from harness.network import CONTAINER_EFFECTS, EFFECTS, LinkEffect, Network
 from harness.processes.preload import Preload
 from harness.witness import Witness
 

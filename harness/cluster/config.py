@@ -7,14 +7,22 @@ listener `HARNESS` has no proxy, so no fault can cut off the harness.
 
 The controller listeners are in `advertised.listeners` too. Otherwise followers learn the leader's real address from its
 responses, and bypass the proxies a few seconds after a cut begins.
+
+Kafka ignores a setting that it does not know, so a misspelt name would have no effect.
 """
 
+import re
+import subprocess
+import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
-from harness.network.links import client_link, peer_link, proxy_name
+from harness.common.errors import StartFailed, UsageError
+from harness.common.wording import nearest
+from harness.environment.cache import provide
+from harness.network import client_link, peer_link, proxy_name
 from harness.network.toxiproxy import HOST, Proxy
 from harness.protocol.proxy import ProxyLink
 
@@ -69,6 +77,12 @@ MAX_VOTERS = 3
 """Three voters survive the loss of one, and faults stop one broker at a time. Five voters would survive the loss of
 two, which is not needed, but would slow every change of metadata.
 """
+TOOL = "kafka.server.KafkaConfig"
+"""The class whose `main` prints the documentation of all settings as HTML."""
+_SETTING_NAME = re.compile(r'<a id="([a-z0-9.]+)"></a>')
+_TIMEOUT_S = 60.0
+_UNCHECKED_PREFIXES = ("listener.name.", "log4j2.", "confluent.")
+"""Prefixes of names that plug-ins and listeners define. They cannot be checked."""
 
 
 def voters_of(brokers: Sequence[int]) -> tuple[int, ...]:
@@ -313,3 +327,56 @@ def _escaped(value: str) -> str:
     units = value.replace("\\", "\\\\").encode("utf-16-be")
     codes = [int.from_bytes(units[position : position + 2]) for position in range(0, len(units), 2)]
     return "".join(chr(code) if 31 < code < 127 else f"\\u{code:04x}" for code in codes)
+
+
+def check_settings(settings: Mapping[str, str], documented: Collection[str]) -> list[str]:
+    """Return the names that are not documented and do not look misspelt.
+
+    Raises `UsageError` for a name that looks misspelt, and for a setting that Fencepost sets itself.
+    """
+    for name in settings:
+        if name in RESERVED_SETTINGS:
+            raise UsageError(f"Fencepost sets {name} for each broker itself: leave out broker.{name}")
+    undocumented = [
+        name for name in settings if name not in documented and not name.startswith(_UNCHECKED_PREFIXES)
+    ]
+    for name in undocumented:
+        if similar := nearest(name, documented):
+            raise UsageError(f'there is no broker setting "{name}"; did you mean "{similar}"?')
+    return undocumented
+
+
+def documented_settings(cache: Path, kafka: str, command: Callable[[Path], Sequence[str]]) -> Collection[str]:
+    """Return the names of all settings of a Kafka version, from the cache or from Kafka itself.
+
+    Args:
+        cache: The folder of the cache. If the names are not in the cache, they are stored.
+        kafka: The version.
+        command: Returns the command line that runs `TOOL`. Its argument is a folder for files of the JVM.
+
+    Raises:
+        StartFailed: Kafka did not print its settings.
+    """
+
+    def make(folder: Path) -> None:
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            try:
+                result = subprocess.run(
+                    command(Path(scratch)),
+                    capture_output=True,
+                    text=True,
+                    timeout=_TIMEOUT_S,
+                    check=False,
+                    encoding="utf-8",
+                    errors="replace",
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise StartFailed(f"Kafka could not be started to print its settings: {error}") from error
+        names = sorted(set(_SETTING_NAME.findall(result.stdout)))
+        if "log.segment.bytes" not in names:
+            raise StartFailed(
+                f"Kafka did not print its settings: {result.stderr.strip()[:300] or 'it printed nothing'}"
+            )
+        (folder / "names.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
+
+    return (provide(cache, f"settings-{kafka}", make) / "names.txt").read_text(encoding="utf-8").split()

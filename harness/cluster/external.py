@@ -1,5 +1,9 @@
 """An external cluster: it exists before the run, and other programs may use it too.
 
+Every client endpoint has a toxiproxy listener for each broker. Toxiproxy forwards its connections to a port of the
+protocol proxy (`harness.protocol.proxy`), which replaces the addresses in the broker's responses. So a client never
+learns the broker's real address.
+
 The run owns the topics, groups and transactional ids that begin with its tag. It reads, changes and checks nothing
 else. No fault stops the brokers. With `permits=links`, faults can concern the links of the run's own clients, and with
 `permits=topics` they can add partitions to the run's own topics.
@@ -7,35 +11,107 @@ else. No fault stops the brokers. With `permits=links`, faults can concern the l
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from harness.cluster import Ability, Broker, ClusterSpec, Need, PartitionView, admin, topics
+from harness.cluster import Ability, Broker, ClusterSpec, Need, PartitionView, admin, operations
 from harness.cluster.admin import NO_BROKER
-from harness.cluster.client_links import ClientLinks
 from harness.cluster.connecting import (
+    ALTER,
     ANSWER_TIMEOUT_S,
     CLEAN_UP_TIMEOUT_S,
+    Forbidden,
     ask_any,
     bootstrap_servers,
+    explain_hidden,
     reach_brokers,
     retry_unless_forbidden,
 )
-from harness.cluster.forbidden import ALTER, Forbidden, explain_hidden
+from harness.cluster.proxies import ProtocolProxy, ToxiproxyServer, end_proxies
 from harness.cluster.questions import ClusterQueries, retry
-from harness.common.errors import EnvironmentFailure, FaultFailed
+from harness.common.errors import EnvironmentFailure, FaultFailed, UsageError
+from harness.common.waiting import wait_for
 from harness.model.pipeline import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition, TopicSpec
-from harness.network import Network
-from harness.network.none import NoNetwork
-from harness.network.toxics import EFFECTS
+from harness.network import EFFECTS, Network, client_link, proxy_name
+from harness.network.networks import NoNetwork, ProxiedNetwork
+from harness.network.toxiproxy import HOST, Proxy
+from harness.processes.spawn import Supervisor
+from harness.protocol.proxy import ProxyLink
 from harness.settings.kinds import prefix_of
-from harness.wire.protocol import Target, WireError
+from harness.wire.protocol import Address, Target, WireError, is_answering
 from harness.witness.fetch_witness import FetchWitness, RunBatches
 
+_log = logging.getLogger(__name__)
+
+START_TIMEOUT_S = 30.0
+PROBE_TIMEOUT_S = 2.0
+"""Longer than for a local cluster, because a remote broker needs several round trips for TLS and SASL."""
 INTERNAL = (TRANSACTION_STATE, CONSUMER_OFFSETS)
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
+
+
+@dataclass
+class ClientLinks:
+    """The processes that carry the links. Call `start`, then `end`. `end` may be called at any time."""
+
+    endpoints: tuple[str, ...]
+    folder: Path  # their logs and the journal of the protocol proxy are written here
+    toxiproxy: Path  # the binary
+    clients_jar: Path  # the jar of `kafka-clients`
+    supervisor: Supervisor
+    next_port: Callable[[], int]
+
+    def __post_init__(self) -> None:
+        self._ports: dict[str, dict[int, int]] = {}
+        self._server: ToxiproxyServer | None = None
+        self._proxy: ProtocolProxy | None = None
+
+    def start(self, brokers: Mapping[int, Address], client_config: str | None) -> ProxiedNetwork:
+        """Start toxiproxy and the protocol proxy for all endpoints and brokers. Raises `EnvironmentFailure`."""
+        self._ports = {
+            endpoint: {broker: self.next_port() for broker in brokers} for endpoint in self.endpoints
+        }
+        behind = [
+            ProxyLink(
+                name=client_link(endpoint, broker),
+                port=self.next_port(),
+                broker=(address.host, address.port),
+                dial=self._ports[endpoint],
+            )
+            for endpoint in self.endpoints
+            for broker, address in brokers.items()
+        ]
+        links = {
+            link.name: Proxy(proxy_name(link.name), listen_port, link.port)
+            for link, listen_port in zip(
+                behind, (port for ports in self._ports.values() for port in ports.values()), strict=True
+            )
+        }
+        config = Path(client_config) if client_config else None
+        proxy = self._proxy = ProtocolProxy(self.clients_jar, self.folder, behind, config)
+        proxy.start(self.supervisor)
+        wait_for(
+            lambda: all(is_answering(link.port, PROBE_TIMEOUT_S) for link in behind[: len(brokers)]),
+            "every broker to answer through the proxies",
+            START_TIMEOUT_S,
+            last_seen=proxy.last_line,
+        )
+        self._server = ToxiproxyServer(self.toxiproxy, self.next_port(), self.folder)
+        api = self._server.start(self.supervisor, links.values())
+        return ProxiedNetwork(api, self._server, links, PROBE_TIMEOUT_S, proxy)
+
+    def bootstrap_for(self, endpoint: str) -> str:
+        """Return the bootstrap addresses of a client endpoint. Raises `UsageError` if there is no such endpoint."""
+        if endpoint not in self._ports:
+            raise UsageError(f"this cluster has no client endpoint {endpoint}")
+        return ",".join(f"{HOST}:{port}" for port in self._ports[endpoint].values())
+
+    def end(self) -> None:
+        """End both processes. Failures are logged."""
+        end_proxies(self._proxy, self._server)
 
 
 class ExternalCluster(ClusterQueries):
@@ -94,7 +170,7 @@ class ExternalCluster(ClusterQueries):
             return
         removals: list[tuple[str, Callable[[], None]]] = []
         if self._created_topics:
-            delete = partial(topics.delete_topics, timeout_s=CLEAN_UP_TIMEOUT_S)
+            delete = partial(operations.delete_topics, timeout_s=CLEAN_UP_TIMEOUT_S)
             removals.append(
                 ("the topics", lambda: self._ask_any(lambda broker: delete(broker, self.topics())))
             )
@@ -141,7 +217,7 @@ class ExternalCluster(ClusterQueries):
                 f"the topic {existing[0]} exists already, but this run did not create it: run again"
             )
         self._created_topics = names  # even if the request fails, the topics may exist
-        create = partial(topics.create_topics, topics=specs, timeout_s=timeout_s)
+        create = partial(operations.create_topics, topics=specs, timeout_s=timeout_s)
         try:
             self._ask_any_with_rights(create, "Create", self._spec.tag)
         except Forbidden:
@@ -255,4 +331,4 @@ class ExternalCluster(ClusterQueries):
     def _delete_group(self, group: str) -> None:
         coordinator = self.group_coordinator(group)
         if coordinator != NO_BROKER:
-            topics.delete_group(self._brokers[coordinator], group)
+            operations.delete_group(self._brokers[coordinator], group)

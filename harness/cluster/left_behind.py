@@ -9,10 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from harness.cluster import admin, group_members, topics
-from harness.cluster.admin import NO_BROKER, RequestRefused
+from harness.cluster import admin, operations
+from harness.cluster.admin import NO_BROKER, NO_SUCH_GROUP, RequestRefused
 from harness.cluster.connecting import ANSWER_TIMEOUT_S, CLEAN_UP_TIMEOUT_S, ask_any, retry_unless_forbidden
-from harness.cluster.group_members import NO_SUCH_GROUP
 from harness.cluster.questions import retry
 from harness.common.errors import EnvironmentFailure
 from harness.common.wording import duration, plural, printable
@@ -131,7 +130,7 @@ def remove_leftovers(brokers: Mapping[int, Target], leftovers: Leftovers) -> Rem
         for group in leftovers.groups:
             try_to_remove("groups", group.name, partial(_delete_group, brokers, group.name))
         for topic in leftovers.topics:
-            delete = partial(topics.delete_topics, topics=[topic], timeout_s=CLEAN_UP_TIMEOUT_S)
+            delete = partial(operations.delete_topics, topics=[topic], timeout_s=CLEAN_UP_TIMEOUT_S)
             try_to_remove("topics", topic, partial(ask_any, brokers, delete))
     except _InUse as error:
         failures.append(str(error))
@@ -149,9 +148,7 @@ def _fetch_all_topics(broker: Target) -> admin.BrokerView:
 def _group_states(brokers: Mapping[int, Target]) -> dict[str, str]:
     """Return the state of every group. Each broker lists only the groups that it coordinates."""
     states: dict[str, str] = {}
-    for answer in admin.ask_all(
-        brokers, lambda broker: group_members.list_groups(broker, ANSWER_TIMEOUT_S)
-    ).values():
+    for answer in admin.ask_all(brokers, lambda broker: admin.list_groups(broker, ANSWER_TIMEOUT_S)).values():
         if isinstance(answer, WireError):
             raise answer
         states |= answer
@@ -213,7 +210,7 @@ def _broker(brokers: Mapping[int, Target], broker: int, role: str) -> Target:
 
 def _count_members(brokers: Mapping[int, Target], group: str) -> LeftGroup:
     """Count the members of a group. Their number is None if the group has a protocol that Fencepost does not know."""
-    state, members = group_members.describe_group(_coordinator(brokers, group), group, ANSWER_TIMEOUT_S)
+    state, members = admin.describe_group(_coordinator(brokers, group), group, ANSWER_TIMEOUT_S)
     return LeftGroup(group, None if state == NO_SUCH_GROUP else len(members))
 
 
@@ -224,7 +221,7 @@ def _find_newest_record(
     view = ask_any(brokers, lambda broker: admin.fetch_view(broker, ANSWER_TIMEOUT_S, names))
     by_leader: dict[int, list[tuple[str, int]]] = {}
     for name in names:
-        if view.topic_errors.get(name, topics.UNKNOWN_TOPIC) != topics.UNKNOWN_TOPIC:
+        if view.topic_errors.get(name, operations.UNKNOWN_TOPIC) != operations.UNKNOWN_TOPIC:
             raise RequestRefused(f"describing the topic {name}", view.topic_errors[name])
         for number, partition in view.topics.get(name, {}).items():
             by_leader.setdefault(partition.leader, []).append((name, number))
@@ -241,7 +238,7 @@ def _find_newest_record(
 
 def _delete_group(brokers: Mapping[int, Target], group: str) -> None:
     try:
-        topics.delete_group(_coordinator(brokers, group), group, ANSWER_TIMEOUT_S)
+        operations.delete_group(_coordinator(brokers, group), group, ANSWER_TIMEOUT_S)
     except RequestRefused as error:
         if error.code == NON_EMPTY_GROUP:
             raise _InUse(

@@ -9,10 +9,9 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from harness.cluster import Broker, ClusterSpec, admin
 from harness.cluster.config import Hosts, PortLayout, lay_out
-from harness.cluster.protocol_proxy import ProtocolProxy
+from harness.cluster.proxies import ProtocolProxy
 from harness.cluster.questions import ClusterQueries
-from harness.cluster.started_node import START_TIMEOUT_S, PortTaken
-from harness.cluster.storage import feature_files
+from harness.cluster.started_node import START_TIMEOUT_S, PortTaken, feature_files
 from harness.common.errors import StartFailed, UsageError, WaitTimeout
 from harness.common.waiting import wait_for
 from harness.environment import PreparedEnvironment
@@ -20,7 +19,7 @@ from harness.environment.java import STORAGE_TOOL, broker_command
 from harness.environment.kafka import KafkaDistribution
 from harness.environment.resources import can_listen
 from harness.model.promises import FETCH
-from harness.network.proxied import ProxiedNetwork
+from harness.network.networks import ProxiedNetwork
 from harness.network.toxiproxy import HOST
 from harness.processes.spawn import Supervisor
 from harness.wire.protocol import WireError

@@ -1,16 +1,62 @@
-"""The links of a cluster, and the network effects that a fault can impose on them.
+"""The links of a cluster, the effects that a fault can impose on them, and the toxics of each effect.
 
-A link is directed: `peer:1->2:int` is the path by which broker 1 dials broker 2. `harness.network.links` lists the
-links between two brokers or around one broker. A network imposes an effect only on the links that a caller names.
+A link is directed: `peer:1->2:int` is the path by which broker 1 dials broker 2. `links_between` and `links_around`
+list the links between two brokers or around one broker. A network imposes an effect only on links that a caller names.
+
+Over `peer:1->2:int`, broker 1 dials broker 2 as a peer (replication, markers, forwarded requests). Over
+`peer:1->2:ctl`, broker 1 dials broker 2 as a controller. Over `client:w0->2`, the client endpoint w0 dials broker 2.
+Each link has its own proxy, so a cut of one link does not affect the others.
+
+This module does not import a client of toxiproxy, because the abilities of cluster kinds must be known without one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import Any, ClassVar, NamedTuple, Protocol
 
+from harness.common.errors import UsageError
 from harness.protocol.observed_clients import ObservedClients
 from harness.protocol.rules import ProtocolRule
+
+KINDS = ("int", "ctl")
+DISABLED = "disabled"
+"""The kind of the only `Toxic` that is none: the proxy is switched off. Then nothing listens on its port."""
+SLICE_DELAY_US = 500
+"""Between two slices. Without it, the receiver would read several slices at once."""
+_UNTIL_THE_HEAL_MS = 86_400_000
+
+
+def peer_link(source: int, target: int, kind: str) -> str:
+    """Return the name of the link from one broker to another. `kind` is `int` or `ctl`."""
+    return f"peer:{source}->{target}:{kind}"
+
+
+def client_link(endpoint: str, broker: int) -> str:
+    """Return the name of the link from a client endpoint to a broker."""
+    return f"client:{endpoint}->{broker}"
+
+
+def client_links_by_broker(endpoint: str, links: Iterable[str]) -> dict[int, str]:
+    """Return the links that begin at a client endpoint, by broker."""
+    stem = f"client:{endpoint}->"
+    return {int(link.removeprefix(stem)): link for link in links if link.startswith(stem)}
+
+
+def links_between(first: int, second: int) -> list[str]:
+    """Return all links between two brokers, in both directions."""
+    return [peer_link(a, b, kind) for a, b in permutations((first, second)) for kind in KINDS]
+
+
+def links_around(broker: int, brokers: Sequence[int]) -> list[str]:
+    """Return all links between a broker and its peers, in both directions."""
+    return [link for peer in brokers if peer != broker for link in links_between(broker, peer)]
+
+
+def proxy_name(link: str) -> str:
+    """Return the name of a link's proxy in toxiproxy. It has no characters that a URL would escape."""
+    return link.replace("->", "-to-").replace(":", ".")
 
 
 @dataclass(frozen=True)
@@ -18,7 +64,7 @@ class LinkEffect:
     """A network effect: a frozen dataclass whose fields are the parameters of the effect.
 
     A new effect is a subclass, with a line in the table of each network that can make it
-    (`harness.network.toxics.TOXICS` for toxiproxy). A nemesis that imposes it names the subclass in `Nemesis.needs`.
+    (`harness.network.TOXICS` for toxiproxy). A nemesis that imposes it names the subclass in `Nemesis.needs`.
     If the cluster cannot make the effect, the nemesis is refused before the run starts.
     """
 
@@ -193,3 +239,74 @@ class Network(Protocol):
     def heal(self) -> None:
         """Remove every effect. It does nothing if there is none. Raises `FaultFailed`."""
         ...
+
+
+@dataclass(frozen=True)
+class Toxic:
+    """A toxic on one stream of a proxy. Different toxics can be on the same stream together."""
+
+    kind: str  # the type in toxiproxy: timeout, latency, bandwidth, ...; or `DISABLED`
+    stream: str = ""  # upstream: requests; downstream: responses
+    attributes: tuple[tuple[str, int], ...] = field(default=())
+    momentary: bool = (
+        False  # it is removed right after it was added, so it acts only on the connections of that moment
+    )
+
+    @property
+    def name(self) -> str:
+        """Its name on its proxy. Different toxics have different names."""
+        return "-".join([self.kind, self.stream, *(f"{key}-{value}" for key, value in self.attributes)])
+
+
+def _on_both_streams(kind: str, **attributes: int) -> tuple[Toxic, ...]:
+    return tuple(Toxic(kind, stream, tuple(attributes.items())) for stream in ("upstream", "downstream"))
+
+
+def _drop_bytes(stream: str) -> Toxic:
+    """Return the toxic that drops the bytes of a stream. With a time-out of 0 the stream stays open."""
+    return Toxic("timeout", stream, (("timeout", 0),))
+
+
+def _half_open() -> tuple[Toxic, ...]:
+    """Return the toxics that close the upstream connections of this moment, and hide it from the dialing ends.
+
+    When toxiproxy removes a time-out, it closes the streams on which it was. A slow close delays the end of the other
+    stream, but no bytes.
+    """
+    return (
+        Toxic("slow_close", "downstream", (("delay", _UNTIL_THE_HEAL_MS),)),
+        Toxic("timeout", "upstream", (("timeout", 1),), momentary=True),
+    )
+
+
+TOXICS: Mapping[type[LinkEffect], Callable[[Any, str], tuple[Toxic, ...]]] = {
+    Cut: lambda effect, link: _on_both_streams("timeout", timeout=0),
+    DropResponses: lambda effect, link: (_drop_bytes("downstream"),),
+    DropOneWay: lambda effect, link: (
+        _drop_bytes("downstream" if link in effect.responses_of else "upstream"),
+    ),
+    ResetConnections: lambda effect, link: _on_both_streams("reset_peer", timeout=0),
+    RefuseConnections: lambda effect, link: (Toxic(DISABLED),),
+    HalfOpen: lambda effect, link: _half_open(),
+    Latency: lambda effect, link: _on_both_streams(
+        "latency", latency=effect.latency_ms, jitter=effect.jitter_ms
+    ),
+    Bandwidth: lambda effect, link: _on_both_streams("bandwidth", rate=effect.kb_per_s),
+    Slices: lambda effect, link: _on_both_streams(
+        "slicer", average_size=effect.slice_bytes, size_variation=0, delay=SLICE_DELAY_US
+    ),
+}
+"""For each effect: the toxics that make it on a link. `harness.network.proofs.PROOFS` proves each effect."""
+
+EFFECTS: frozenset[type[LinkEffect]] = frozenset({*TOXICS, ApplyRule})
+"""The effects that links through toxiproxy and the protocol proxy can have."""
+CONTAINER_EFFECTS: frozenset[type[LinkEffect]] = frozenset({Cut, DropResponses, ApplyRule})
+"""The effects that can be proved if toxiproxy runs in a container, where the bytes of its sockets cannot be counted."""
+
+
+def toxics_of(effect: LinkEffect, link: str) -> tuple[Toxic, ...]:
+    """Return the toxics that make an effect on a link. Raises `UsageError` if there are none."""
+    make_toxics = TOXICS.get(type(effect))
+    if make_toxics is None:
+        raise UsageError(f"toxiproxy cannot {effect.action}: impose another effect")
+    return make_toxics(effect, link)

@@ -24,8 +24,7 @@ from harness.network import (
     ResetConnections,
     Slices,
 )
-from harness.network.probe import ProbeEnding, ProbeResult
-from harness.network.traffic import LinkEnds, SocketMeter
+from harness.network.traffic import LinkEnds, ProbeEnding, ProbeResult, SocketMeter
 
 PADDING_S = 0.5
 """How long the request of the harness takes at a limited bandwidth."""
@@ -199,7 +198,7 @@ PROOFS: Mapping[type[LinkEffect], Callable[[Any], Proof]] = {
     Bandwidth: _bandwidth,
     Slices: lambda effect: BytesProof("sliced", _pieces),
 }
-"""For each effect of `harness.network.toxics.TOXICS`: its proof."""
+"""For each effect of `harness.network.TOXICS`: its proof."""
 
 
 class Probes(Protocol):

@@ -8,8 +8,6 @@ from functools import partial
 
 from harness.model.kafka_protocol import error_codes
 from harness.protocol.active import ActiveRule, Kept
-from harness.protocol.addresses import ADDRESS_APIS, AddressMap
-from harness.protocol.errors import error_response, errors_in, set_errors
 from harness.protocol.frames import (
     Bytes,
     FrameSplitter,
@@ -20,6 +18,7 @@ from harness.protocol.frames import (
     encode_response,
     with_correlation,
 )
+from harness.protocol.responses import ADDRESS_APIS, AddressMap, error_response, errors_in, set_errors
 from harness.protocol.rules import Action, ClientConnection, Frame, When, describe_changes, with_values
 from harness.protocol.schemas import Message, UndecodableMessage, UnknownMessage
 from harness.protocol.state import ProxyState

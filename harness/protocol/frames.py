@@ -6,7 +6,7 @@ the chunks in which they come, and collects only those messages that are to be d
 
 from collections.abc import Callable, Iterable
 
-from harness.protocol.errors import errors_in
+from harness.protocol.responses import errors_in
 from harness.protocol.rules import Frame
 from harness.protocol.schemas import Api, Field, Message, Schemas
 from harness.wire.protocol import MAX_RESPONSE_BYTES

@@ -21,8 +21,7 @@ from harness.common.errors import (
 )
 from harness.databases.interface import Backlog, Service, no_backlog
 from harness.model.pipeline import PipelineSpec
-from harness.network import Network
-from harness.network.links import client_links_by_broker
+from harness.network import Network, client_links_by_broker
 from harness.processes.messages import Command
 from harness.processes.spawn import Supervisor
 from harness.processes.specs import FeederSpec, ObserverSpec, Program

@@ -15,7 +15,7 @@ from typing import Any, cast
 from harness.cluster import ALL_ABILITIES, Ability, Need, PartitionView, TransactionView
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.model.pipeline import TopicPartition, TopicSpec
-from harness.network.links import client_link, links_between
+from harness.network import client_link, links_between
 from harness.runner.nemesis import FaultContext
 from harness.runner.processes import Processes
 from harness.testing.fake_network import FakeNetwork

@@ -13,8 +13,7 @@ from harness.cluster import Broker, TransactionView
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.model.pipeline import StageSpec, TopicPartition
 from harness.model.vocabulary import WorkerStep
-from harness.network import Cut
-from harness.network.links import peer_link
+from harness.network import Cut, peer_link
 from harness.processes.messages import Command
 from harness.record.naming import split_partition
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault

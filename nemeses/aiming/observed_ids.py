@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from harness.common.errors import WaitTimeout
-from harness.network.links import client_links_by_broker
+from harness.network import client_links_by_broker
 from harness.protocol.observed_clients import ObservedClients
 from harness.runner.nemesis import FaultContext
 from harness.runner.run_process import RunProcess

@@ -14,7 +14,7 @@ from harness.cluster.config import MAX_VOTERS, voters_of
 from harness.cluster.kinds.registry import clusters_able_to
 from harness.common.errors import FaultFailed, UsageError
 from harness.common.wording import join_words
-from harness.network.links import client_link, links_between, peer_link
+from harness.network import client_link, links_between, peer_link
 from harness.runner.nemesis import (
     DrawnFault,
     FaultContext,

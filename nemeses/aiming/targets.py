@@ -9,8 +9,7 @@ from typing import TypeVar
 from harness.cluster import Cluster, PartitionView
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.model.pipeline import StageSpec, TopicPartition
-from harness.network import LinkTraffic
-from harness.network.links import client_links_by_broker
+from harness.network import LinkTraffic, client_links_by_broker
 from harness.record.naming import split_partition
 from harness.runner.nemesis import (
     DrawnFault,

@@ -12,8 +12,7 @@ from random import Random
 
 from harness.cluster import Ability, TransactionView
 from harness.common.errors import FaultFailed, StartFailed, WaitTimeout, in_words
-from harness.network import Cut, LinkMeter
-from harness.network.links import client_links_by_broker
+from harness.network import Cut, LinkMeter, client_links_by_broker
 from harness.runner.nemesis import (
     DrawnFault,
     ExtraNeeds,

@@ -28,7 +28,7 @@ from harness.environment.resources import PortBlock
 from harness.environment.toxiproxy import toxiproxy_for
 from harness.environment.versions import DEFAULT_KAFKA
 from harness.model.pipeline import TopicSpec
-from harness.network.links import client_link, peer_link
+from harness.network import client_link, peer_link
 from harness.processes.spawn import Supervisor
 from harness.wire.protocol import is_answering
 from tests.support.needs import skip_or_fail

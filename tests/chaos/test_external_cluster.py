@@ -14,9 +14,8 @@ import fencepost
 from fencepost.api import Result
 from harness.clients.client_properties import use_client_config
 from harness.cluster import ClusterSpec
-from harness.cluster.connecting import inspect_cluster
+from harness.cluster.connecting import Forbidden, inspect_cluster
 from harness.cluster.external import ExternalCluster
-from harness.cluster.forbidden import Forbidden
 from harness.cluster.local import LocalCluster
 from harness.common.errors import EnvironmentFailure
 from harness.environment import PreparedEnvironment

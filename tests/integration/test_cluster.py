@@ -27,9 +27,8 @@ from harness.environment.resources import PortBlock
 from harness.environment.versions import DEFAULT_KAFKA
 from harness.model.pipeline import durable_topic
 from harness.model.vocabulary import Isolation
-from harness.network import ActiveEffect, Cut
-from harness.network.links import client_link, links_around, links_between
-from harness.network.proxied import ProxiedNetwork
+from harness.network import ActiveEffect, Cut, client_link, links_around, links_between
+from harness.network.networks import ProxiedNetwork
 from harness.processes.guardian import marked_processes, start_time
 from harness.processes.messages import Report
 from harness.processes.spawn import Supervisor

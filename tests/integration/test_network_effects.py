@@ -15,6 +15,7 @@ from harness.environment.cache import cache_folder
 from harness.environment.resources import PortBlock
 from harness.environment.toxiproxy import find_toxiproxy
 from harness.network import (
+    TOXICS,
     ActiveEffect,
     Bandwidth,
     Cut,
@@ -26,12 +27,12 @@ from harness.network import (
     RefuseConnections,
     ResetConnections,
     Slices,
+    client_link,
+    proxy_name,
 )
-from harness.network.links import client_link, proxy_name
-from harness.network.probe import ProbeEnding, probe
-from harness.network.proxied import ProxiedNetwork
-from harness.network.toxics import TOXICS
+from harness.network.networks import ProxiedNetwork
 from harness.network.toxiproxy import Proxy
+from harness.network.traffic import ProbeEnding, probe
 from harness.processes.spawn import Supervisor
 from harness.wire.protocol import HOST
 from tests.support.conformance.means import becomes_true

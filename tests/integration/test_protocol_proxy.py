@@ -13,8 +13,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from harness.clients import librdkafka
 from harness.cluster import ClusterSpec
-from harness.cluster.client_links import ClientLinks
-from harness.cluster.external import ExternalCluster
+from harness.cluster.external import ClientLinks, ExternalCluster
 from harness.cluster.local import LocalCluster
 from harness.common.errors import StartFailed, UsageError
 from harness.common.waiting import wait_for
@@ -25,11 +24,9 @@ from harness.environment.resources import PortBlock
 from harness.environment.versions import DEFAULT_KAFKA
 from harness.model.pipeline import TopicSpec
 from harness.model.vocabulary import Isolation
-from harness.network import ActiveEffect, Cut, DropResponses
-from harness.network.links import client_link
-from harness.network.toxics import EFFECTS
+from harness.network import EFFECTS, ActiveEffect, Cut, DropResponses, client_link
 from harness.processes.spawn import Supervisor
-from harness.protocol.addresses import ADDRESS_APIS, HIDDEN_APIS
+from harness.protocol.responses import ADDRESS_APIS, HIDDEN_APIS
 from harness.protocol.schemas import API_VERSIONS, Field, Schemas
 from harness.wire.protocol import decode_response, encode_request, send_request
 from tests.support.real_answers import (

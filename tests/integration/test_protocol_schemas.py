@@ -15,8 +15,8 @@ from kafka.protocol.api_message import ApiMessage
 from harness.environment.cache import cache_folder
 from harness.environment.kafka import fetch_kafka, versions
 from harness.model.kafka_protocol import APIS
-from harness.protocol.addresses import AddressMap
 from harness.protocol.frames import decode_response, encode_response, with_size
+from harness.protocol.responses import AddressMap
 from harness.protocol.rules import Frame
 from harness.protocol.schemas import Schemas
 from tests.support.kafka_messages import compare_with_kafka

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from harness.cluster.storage import format_node, new_id
+from harness.cluster.started_node import format_node, new_id
 
 BATCHES = 5
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.cluster import PartitionView, admin, group_members, topics
+from harness.cluster import PartitionView, admin, operations
 from harness.cluster.admin import RequestRefused
 from harness.wire.protocol import Target, WireError
 
@@ -36,10 +36,10 @@ class GuestCluster:
         patch.setattr(admin, "fetch_view", self.fetch_view)
         patch.setattr(admin, "list_offsets_and_timestamps", self.list_offsets_and_timestamps)
         patch.setattr(admin, "find_coordinator", self.find_coordinator)
-        patch.setattr(group_members, "list_groups", self.list_groups)
-        patch.setattr(group_members, "describe_group", self.describe_group)
-        patch.setattr(topics, "delete_topics", self.delete_topics)
-        patch.setattr(topics, "delete_group", self.delete_group)
+        patch.setattr(admin, "list_groups", self.list_groups)
+        patch.setattr(admin, "describe_group", self.describe_group)
+        patch.setattr(operations, "delete_topics", self.delete_topics)
+        patch.setattr(operations, "delete_group", self.delete_group)
 
     def fetch_view(
         self, at: Target, timeout_s: float = 0.0, topics: Collection[str] | None = None

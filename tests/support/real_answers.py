@@ -29,7 +29,7 @@ from harness.environment.cache import cache_folder
 from harness.environment.prepare import prepare
 from harness.environment.resources import PortBlock
 from harness.processes.spawn import Supervisor
-from harness.protocol.addresses import HIDDEN_APIS
+from harness.protocol.responses import HIDDEN_APIS
 from harness.protocol.schemas import API_VERSIONS
 from harness.wire.protocol import encode_request, send_request
 

@@ -16,8 +16,7 @@ from confluent_kafka.admin import (
 )
 
 from harness.clients.client_properties import ALLOWED_URLS
-from harness.cluster.local import LocalCluster
-from harness.cluster.node import LocalBroker
+from harness.cluster.local import LocalBroker, LocalCluster
 from tests.support.token_server import AUDIENCE, ISSUER, TokenServer
 
 LISTENER = "ENDPOINT_0"

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from harness.cluster import Ability, Cluster
 from harness.cluster.kinds.kind import ClusterKind, ClusterParts
 from harness.common.errors import UsageError
-from harness.network.toxics import EFFECTS
+from harness.network import EFFECTS
 from harness.settings.options import Options
 
 WORKERS, LINKS, TOPICS = "workers", "links", "topics"
@@ -13,8 +13,7 @@ WORKERS, LINKS, TOPICS = "workers", "links", "topics"
 
 
 def _open(parts: ClusterParts) -> AbstractContextManager[Cluster]:
-    from harness.cluster.client_links import ClientLinks
-    from harness.cluster.external import ExternalCluster
+    from harness.cluster.external import ClientLinks, ExternalCluster
 
     prepared = parts.prepared
     links = (

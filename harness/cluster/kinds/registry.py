@@ -10,7 +10,7 @@ from harness.cluster.kinds.kind import ClusterKind
 from harness.cluster.kinds.local import LOCAL
 from harness.common.errors import UsageError
 from harness.common.wording import check_name, join_words
-from harness.network.toxics import EFFECTS
+from harness.network import EFFECTS
 from harness.settings.options import FIELDS, Options
 
 _KINDS = (

@@ -5,8 +5,7 @@ from contextlib import closing
 from harness.cluster import Cluster
 from harness.common.waiting import wait_for
 from harness.model.vocabulary import Isolation
-from harness.network import ApplyRule
-from harness.network.links import client_links_by_broker
+from harness.network import ApplyRule, client_links_by_broker
 from harness.protocol.observed_clients import ObservedClients
 from tests.support.conformance.means import (
     DECODED_ENDPOINT,

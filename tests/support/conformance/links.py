@@ -8,8 +8,7 @@ import pytest
 from harness.cluster import Broker, Cluster
 from harness.common.errors import FaultFailed
 from harness.common.waiting import wait_for
-from harness.network import ActiveEffect, Cut, DropResponses
-from harness.network.links import client_link, links_around, peer_link
+from harness.network import ActiveEffect, Cut, DropResponses, client_link, links_around, peer_link
 from tests.support.conformance.means import (
     ENDPOINT,
     MOVE_TIMEOUT_S,

@@ -7,7 +7,7 @@ import pytest
 from kafka.protocol.admin import CreateTopicsResponse
 from kafka.protocol.producer import ProduceResponse
 
-from harness.cluster import clocks
+from harness.cluster import questions
 from harness.cluster.admin import RequestRefused
 
 
@@ -32,18 +32,18 @@ def answer_with(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> list[str]:
         requests.append(type(request).__name__)
         return left.pop(0)
 
-    monkeypatch.setattr(clocks, "send_request", send)
+    monkeypatch.setattr(questions, "send_request", send)
     return requests
 
 
 def test_a_broker_with_a_wrong_clock_is_asked_only_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
     requests = answer_with(monkeypatch, written(0, ahead_s=-20.0))
-    assert clocks.ahead_s(1, 2) == pytest.approx(-20.0, abs=1.0)
+    assert questions.ahead_s(1, 2) == pytest.approx(-20.0, abs=1.0)
     assert requests == ["ProduceRequest"]
 
 
 def test_the_topic_is_created_if_it_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
-    requests = answer_with(monkeypatch, written(clocks.UNKNOWN_TOPIC_OR_PARTITION), created())
+    requests = answer_with(monkeypatch, written(questions.UNKNOWN_TOPIC_OR_PARTITION), created())
     with pytest.raises(RequestRefused, match="writing to fencepost-clock-2 was refused with error 3"):
-        clocks.ahead_s(1, 2)
+        questions.ahead_s(1, 2)
     assert requests == ["ProduceRequest", "CreateTopicsRequest"]

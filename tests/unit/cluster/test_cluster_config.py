@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.broker_settings import check_settings
 from harness.cluster.config import (
     RESERVED_SETTINGS,
     Hosts,
     PortLayout,
     broker_properties,
+    check_settings,
     count_ports,
     lay_out,
 )
-from harness.cluster.storage import format_node, new_id
+from harness.cluster.started_node import format_node, new_id
 from harness.common.errors import UsageError
-from harness.network.links import client_link, peer_link
+from harness.network import client_link, peer_link
 
 
 @pytest.fixture

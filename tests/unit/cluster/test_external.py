@@ -5,9 +5,8 @@ import pytest
 from checkers.checker import refused_log
 from harness.cluster import Ability, ClusterSpec, PartitionView, admin, operations
 from harness.cluster.admin import RequestRefused
-from harness.cluster.connecting import parse_addresses
+from harness.cluster.connecting import Forbidden, explain_hidden, explain_refusal, parse_addresses
 from harness.cluster.external import ExternalCluster
-from harness.cluster.forbidden import Forbidden, explain_hidden, explain_refusal
 from harness.common.errors import FaultFailed, UsageError
 from harness.network import Cut
 from harness.wire.protocol import Address, Target

@@ -16,8 +16,7 @@ from kafka.protocol.admin.groups import (
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
-from harness.cluster.admin import RequestRefused
-from harness.cluster.group_members import assigned_partitions, list_groups, stable_members
+from harness.cluster.admin import RequestRefused, assigned_partitions, list_groups, stable_members
 from harness.cluster.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,

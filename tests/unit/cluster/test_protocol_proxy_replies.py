@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from harness.cluster.protocol_proxy import ProtocolProxy
+from harness.cluster.proxies import ProtocolProxy
 from harness.common.errors import FaultFailed
 from harness.processes.messages import encode
 from harness.protocol.state import RuleStatus

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from kafka.record import MemoryRecordsBuilder
 
-from harness.cluster.storage import feature_files, feature_levels
+from harness.cluster.started_node import feature_files, feature_levels
 from harness.common.errors import StartFailed
 
 pytestmark = pytest.mark.processes

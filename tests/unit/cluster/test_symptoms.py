@@ -1,4 +1,4 @@
-from harness.cluster.start_diagnosis import diagnosis, port_taken
+from harness.cluster.started_node import diagnosis, port_taken
 
 BIND = """\
 12:00:00 INFO starting (kafka.server)

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import CreateTopicsResponse
 
-from harness.cluster import topics
+from harness.cluster import operations
 from harness.cluster.admin import RequestRefused
+from harness.cluster.operations import create_topics
 from harness.cluster.questions import retry
-from harness.cluster.topics import create_topics
 from harness.common.errors import UsageError
 from harness.model.pipeline import TopicSpec
 
@@ -28,7 +28,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
             result = kind(name="out", error_code=code, error_message=message)
             return CreateTopicsResponse(topics=[result], version=7)
 
-        monkeypatch.setattr(topics, "send_request", answer)
+        monkeypatch.setattr(operations, "send_request", answer)
         return requests
 
     return answer_with

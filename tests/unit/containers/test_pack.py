@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.cluster.docker_broker import DockerBroker
+from harness.cluster.docker import DockerBroker
 from harness.common.errors import EnvironmentFailure
 from harness.containers.container import Container
 

@@ -149,7 +149,7 @@ def test_each_tag_is_examined_again_before_its_deletion(
         cluster.last_write_ms.pop("fencepost-000002-in", None)
         delete(at, topics, timeout_s)
 
-    monkeypatch.setattr("harness.cluster.topics.delete_topics", delete_after_a_change)
+    monkeypatch.setattr("harness.cluster.operations.delete_topics", delete_after_a_change)
     status, output, _ = fencepost(*CLUSTER, "--delete", "--json")
     assert status == 0
     assert [(entry["tag"], "deleted" in entry) for entry in json.loads(output)] == [

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.model.vocabulary import WorkerStep
-from harness.network import Cut
-from harness.network.links import client_link
+from harness.network import Cut, client_link
 from harness.processes.messages import Claims
 from harness.runner.nemesis import InjectedFault, PlannedFault, Target
 from harness.runner.run_process import RunProcess

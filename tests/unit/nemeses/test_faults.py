@@ -15,8 +15,7 @@ from harness.common.errors import FaultFailed, WaitTimeout
 from harness.common.waiting import wait_for
 from harness.model.pipeline import TopicSpec
 from harness.model.vocabulary import WorkerStep
-from harness.network import Cut, LinkTraffic
-from harness.network.links import client_link
+from harness.network import Cut, LinkTraffic, client_link
 from harness.protocol.observed_clients import ObservedClients
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal

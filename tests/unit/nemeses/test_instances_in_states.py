@@ -8,8 +8,7 @@ import pytest
 
 from harness.cluster import TransactionView
 from harness.common.errors import FaultFailed, WaitTimeout
-from harness.network import Cut
-from harness.network.links import peer_link
+from harness.network import Cut, peer_link
 from harness.protocol.observed_clients import ObservedClients
 from nemeses.aiming.in_transaction import GOAL as STATE
 from nemeses.effects import instance_states

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.network.links import client_link
+from harness.network import client_link
 from harness.processes.child import Child
 from harness.processes.specs import ProgramRules
 from harness.protocol.observed_clients import ObservedClients

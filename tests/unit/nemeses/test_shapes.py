@@ -12,8 +12,7 @@ from harness.cluster import Ability
 from harness.cluster.config import lay_out
 from harness.common.errors import FaultFailed, UsageError
 from harness.model.fault_names import requested_name
-from harness.network import Cut, DropOneWay
-from harness.network.links import client_link, links_between, peer_link
+from harness.network import Cut, DropOneWay, client_link, links_between, peer_link
 from harness.runner.nemesis import PlannedFault, Resource, Target
 from harness.testing.fake_cluster import FakeCluster, fault_context
 from harness.testing.fake_network import FakeNetwork

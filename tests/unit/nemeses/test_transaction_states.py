@@ -8,8 +8,7 @@ import pytest
 
 from harness.cluster import TransactionView
 from harness.model.pipeline import StageSpec
-from harness.network import Cut
-from harness.network.links import peer_link
+from harness.network import Cut, peer_link
 from harness.runner.nemesis import InjectedFault, PlannedFault, Target
 from harness.testing.fake_cluster import FakeCluster
 from nemeses.registry import NEMESES

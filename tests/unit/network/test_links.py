@@ -1,6 +1,6 @@
 from urllib.parse import quote
 
-from harness.network.links import client_link, links_around, links_between, peer_link, proxy_name
+from harness.network import client_link, links_around, links_between, peer_link, proxy_name
 
 
 def test_two_brokers_have_four_links_between_them() -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from harness.network.probe import ProbeEnding, probe
+from harness.network.traffic import ProbeEnding, probe
 
 WITHIN_S = 5.0
 ANSWER = (12).to_bytes(4) + (1).to_bytes(4) + bytes(8)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from harness.network import (
+    TOXICS,
     Bandwidth,
     Cut,
     DropOneWay,
@@ -17,10 +18,15 @@ from harness.network import (
     ResetConnections,
     Slices,
 )
-from harness.network.probe import ProbeEnding, ProbeResult
 from harness.network.proofs import PROOFS, ToxicEffect, link_states
-from harness.network.toxics import TOXICS
-from harness.network.traffic import LocalConnection, ProxyPorts, ReceivedBytes, SocketMeter
+from harness.network.traffic import (
+    LocalConnection,
+    ProbeEnding,
+    ProbeResult,
+    ProxyPorts,
+    ReceivedBytes,
+    SocketMeter,
+)
 
 CUT, DROP_RESPONSES = Cut(), DropResponses()
 PORTS = {"a": ProxyPorts(1001, 2001), "b": ProxyPorts(1002, 2002)}

@@ -16,9 +16,9 @@ from harness.network import (
     Latency,
     LinkEffect,
     RefuseConnections,
+    toxics_of,
 )
-from harness.network.proxied import ProxiedNetwork
-from harness.network.toxics import toxics_of
+from harness.network.networks import ProxiedNetwork
 from harness.network.toxiproxy import Proxy
 
 

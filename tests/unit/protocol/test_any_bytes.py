@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from harness.protocol.addresses import HOST
 from harness.protocol.frames import with_size
 from harness.protocol.proxy import Listener, ProxyLink
+from harness.protocol.responses import HOST
 from harness.protocol.rules import Action, ClientConnection, ProtocolRule, Release, Selector, When
 from harness.protocol.state import ProxyState
 from harness.record.protocol_journal import ProxyJournal

@@ -4,9 +4,9 @@ import asyncio
 import gc
 from pathlib import Path
 
-from harness.protocol.addresses import HOST
 from harness.protocol.frames import with_size
 from harness.protocol.proxy import Listener, ProxyLink
+from harness.protocol.responses import HOST
 from harness.protocol.state import ProxyState
 from harness.record.protocol_journal import ProxyJournal
 from harness.wire.protocol import Address

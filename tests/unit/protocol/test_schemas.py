@@ -5,8 +5,7 @@ import random
 import pytest
 
 from harness.model.kafka_protocol import error_codes
-from harness.protocol.addresses import AddressMap
-from harness.protocol.errors import error_response, errors_in, set_errors
+from harness.protocol.responses import AddressMap, error_response, errors_in, set_errors
 from harness.protocol.rules import Frame
 from harness.protocol.schemas import UNKNOWN_TAGS, Schemas, UndecodableMessage, UnknownMessage
 from tests.support.protocol_messages import every_message, random_message

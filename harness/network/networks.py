@@ -1,6 +1,6 @@
-"""A network whose links are proxies of one toxiproxy server.
+"""The networks of clusters: one whose links are proxies of one toxiproxy server, and one without links.
 
-`harness.network.toxics` lists the toxics that make an effect, and `harness.network.proofs` proves it.
+`harness.network` lists the toxics that make an effect, and `harness.network.proofs` proves it.
 
 If an effect drops bytes, connections stay open, and new ones are accepted. The heal closes all of them. Bytes in flight
 are lost, and are not delivered later. A lost SYN cannot be imitated, because toxiproxy always accepts a connection.
@@ -13,19 +13,26 @@ from contextlib import AbstractContextManager, contextmanager
 from threading import Lock
 from typing import Protocol
 
-from harness.common.errors import FencepostError, UsageError
-from harness.network import ActiveEffect, ApplyRule, LinkEffect
-from harness.network.links import proxy_name
-from harness.network.probe import ProbeResult, probe
+from harness.common.errors import FaultFailed, FencepostError, UsageError
+from harness.network import (
+    DISABLED,
+    ActiveEffect,
+    ApplyRule,
+    LinkEffect,
+    LinkMeter,
+    Toxic,
+    proxy_name,
+    toxics_of,
+)
 from harness.network.proofs import ToxicEffect, link_states
 from harness.network.ruled import RuleTarget, apply_rule
-from harness.network.toxics import DISABLED, Toxic, toxics_of
 from harness.network.toxiproxy import Proxy, Toxiproxy, ToxiproxyError
-from harness.network.traffic import ProxyPorts, ReceivedBytes, SocketMeter
+from harness.network.traffic import ProbeResult, ProxyPorts, ReceivedBytes, SocketMeter, probe
 from harness.protocol.observed_clients import ObservedClients
 
-PROBE_TIMEOUT_S = 0.4
 _log = logging.getLogger(__name__)
+
+PROBE_TIMEOUT_S = 0.4
 
 
 class ProxyServer(Protocol):
@@ -174,3 +181,33 @@ class ProxiedNetwork:
                     if not quietly:
                         raise
                     _log.error("the effect on %s could not be removed: %s", link, error)
+
+
+class NoNetwork:
+    """A `Network` without links."""
+
+    problem = ""
+    links: Sequence[str] = ()
+
+    def connections(self, links: Iterable[str]) -> Mapping[str, int]:
+        """Return nothing, because there are no links."""
+        return {}
+
+    def meter(self, links: Iterable[str]) -> LinkMeter:
+        """Return a meter that cannot count."""
+        return SocketMeter(lambda: None, {})
+
+    def observed_clients(self, links: Iterable[str]) -> ObservedClients | None:
+        """Return None, because there are no links."""
+        return None
+
+    def impose(self, links: Sequence[str], effect: LinkEffect) -> AbstractContextManager[ActiveEffect]:
+        """Raise `FaultFailed`. Schedules for such a cluster have no faults that need links."""
+        raise FaultFailed("this cluster has no links that can be cut")
+
+    def undecoded(self) -> Sequence[str]:
+        """Return nothing, because there are no links."""
+        return ()
+
+    def heal(self) -> None:
+        """Do nothing, because there are no effects."""
