@@ -23,8 +23,8 @@ from harness.runner.nemesis import (
     RoleChoice,
     Target,
     TargetMissing,
+    uses_brokers,
 )
-from harness.runner.occupied import uses_brokers
 from nemeses.aiming.roles import TOPIC
 from nemeses.aiming.targets import topic_in_run
 

@@ -24,8 +24,9 @@ from harness.runner.nemesis import (
     Resource,
     Target,
     TargetMissing,
+    uses_also,
+    uses_brokers,
 )
-from harness.runner.occupied import uses_also, uses_brokers
 from nemeses.aiming.targets import choose
 
 FEATURE = "transaction.version"

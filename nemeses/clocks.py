@@ -25,8 +25,9 @@ from harness.runner.nemesis import (
     PlannedFault,
     Resource,
     Target,
+    uses_also,
+    uses_workers,
 )
-from harness.runner.occupied import uses_also, uses_workers
 from harness.witness.segments import ReplicaDamage, read_log
 from nemeses.aiming.roles import FAILOVER_BROKERS, ROLES, uses_brokers_in_role
 from nemeses.aiming.targets import any_leader, choose

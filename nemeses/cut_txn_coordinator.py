@@ -12,8 +12,13 @@ from harness.model.pipeline import StageSpec
 from harness.model.vocabulary import WorkerStep
 from harness.network import Cut, client_link
 from harness.processes.messages import Command
-from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
-from harness.runner.occupied import uses_brokers_and_workers
+from harness.runner.nemesis import (
+    FaultContext,
+    InjectedFault,
+    Nemesis,
+    PlannedFault,
+    uses_brokers_and_workers,
+)
 from harness.runner.run_process import RunProcess
 from nemeses.aiming.targets import any_txn_coordinator, stages_of
 from nemeses.effects.links import prove_on_links

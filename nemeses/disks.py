@@ -10,8 +10,7 @@ from functools import partial
 from harness.cluster import Ability, Broker
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.processes.preload import Preload
-from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault, Resource
-from harness.runner.occupied import uses_also
+from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault, Resource, uses_also
 from nemeses.aiming.roles import FAILOVER_BROKERS, ROLES, uses_brokers_in_role
 from nemeses.aiming.targets import any_leader
 from nemeses.effects.brokers import change_in_role, inject_on_role

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from harness.cluster import Ability
-from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
-from harness.runner.occupied import uses_brokers
+from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault, uses_brokers
 from nemeses.aiming.roles import FAILOVER_BROKERS, await_broker_in_role, await_failover, other_broker
 from nemeses.aiming.targets import any_leader, broker_in_role
 from nemeses.effects.brokers import IN_SYNC_TIMEOUT_S

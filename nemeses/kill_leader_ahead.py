@@ -22,8 +22,8 @@ from harness.runner.nemesis import (
     Nemesis,
     PlannedFault,
     Target,
+    uses_brokers_and_workers,
 )
-from harness.runner.occupied import uses_brokers_and_workers
 from nemeses.aiming.roles import FAILOVER_BROKERS, await_broker_in_role, await_failover, other_broker
 from nemeses.aiming.targets import broker_in_role, choose
 from nemeses.effects.brokers import IN_SYNC_TIMEOUT_S

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
-from harness.runner.occupied import uses_workers
+from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault, uses_workers
 from nemeses.effects.instance_member import (
     EXTRA_NEEDS,
     STATES,

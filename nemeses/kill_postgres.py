@@ -19,8 +19,8 @@ from harness.runner.nemesis import (
     NotForThisPipeline,
     PlannedFault,
     Target,
+    uses_services,
 )
-from harness.runner.occupied import uses_services
 
 SERVICE = "postgres"
 

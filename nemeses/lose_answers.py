@@ -18,8 +18,8 @@ from harness.runner.nemesis import (
     Nemesis,
     PlannedFault,
     Target,
+    uses_brokers,
 )
-from harness.runner.occupied import uses_brokers
 from nemeses.aiming.targets import broker_in_use, choose, worker_at_endpoint
 from nemeses.effects.links import prove_on_links
 

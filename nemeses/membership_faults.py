@@ -17,8 +17,8 @@ from harness.runner.nemesis import (
     PlannedFault,
     RoleChoice,
     Target,
+    uses_workers,
 )
-from harness.runner.occupied import uses_workers
 from nemeses.effects.instance_member import InstanceMember, any_instance, any_stage, in_groups
 from nemeses.effects.membership import JOINED, join, leave, members
 

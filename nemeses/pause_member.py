@@ -19,8 +19,8 @@ from harness.runner.nemesis import (
     InjectedFault,
     Nemesis,
     PlannedFault,
+    uses_workers,
 )
-from harness.runner.occupied import uses_workers
 from nemeses.effects.instance_member import (
     EXTRA_NEEDS,
     STATES,

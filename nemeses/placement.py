@@ -19,8 +19,9 @@ from harness.runner.nemesis import (
     PlannedFault,
     Resource,
     TargetMissing,
+    uses_also,
+    uses_brokers,
 )
-from harness.runner.occupied import uses_also, uses_brokers
 from nemeses.aiming.roles import ROLES, TOPIC, TOPIC_ROLE
 from nemeses.aiming.targets import any_leader, any_topic, choose, partition_of_role
 from nemeses.effects.brokers import IN_SYNC_TIMEOUT_S, inject_on_role

@@ -17,8 +17,8 @@ from harness.runner.nemesis import (
     Nemesis,
     PlannedFault,
     TargetMissing,
+    uses_brokers,
 )
-from harness.runner.occupied import uses_brokers
 from nemeses.aiming.roles import TOPIC, TOPIC_ROLE
 from nemeses.aiming.targets import any_topic
 

@@ -25,8 +25,9 @@ from harness.runner.nemesis import (
     Resource,
     RoleChoice,
     Target,
+    uses_also,
+    uses_brokers,
 )
-from harness.runner.occupied import uses_also, uses_brokers
 from nemeses.aiming.roles import FAILOVER_BROKERS
 from nemeses.effects.brokers import brokers_in_role, restart
 

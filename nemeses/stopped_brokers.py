@@ -9,8 +9,14 @@ from contextlib import AbstractContextManager
 
 from harness.cluster import Ability, Broker
 from harness.network import Cut
-from harness.runner.nemesis import ExtraNeeds, FaultContext, InjectedFault, Nemesis, PlannedFault
-from harness.runner.occupied import uses_brokers
+from harness.runner.nemesis import (
+    ExtraNeeds,
+    FaultContext,
+    InjectedFault,
+    Nemesis,
+    PlannedFault,
+    uses_brokers,
+)
 from nemeses.aiming.roles import FAILOVER_BROKERS, ROLES, uses_brokers_in_role
 from nemeses.aiming.targets import any_group_coordinator, any_leader, any_txn_coordinator
 from nemeses.aiming.transaction_states import (

@@ -43,15 +43,14 @@ from harness.results.reasons import ReasonCode
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import Verdict
 from harness.runner import schedule as schedules
-from harness.runner.clients_seen import record_clients
 from harness.runner.end_markers import OffsetEndMarkers, SentinelEndMarkers
 from harness.runner.final_state import FinalState
 from harness.runner.interrupt import Interrupt, InterruptPhase
 from harness.runner.processes import HARNESS_ENDPOINT, RunClock
+from harness.runner.progress import ProgressCommands
 from harness.runner.run import EarlyStart, RunPlan, RunResources, perform
-from harness.runner.run_log import RunLog
+from harness.runner.run_log import RunLog, record_clients
 from harness.runner.schedule import Schedule
-from harness.runner.stage_progress import ProgressCommands
 from harness.settings.kinds import ClientChoice
 from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan

@@ -22,8 +22,7 @@ from harness.results.reasons import Reason, ReasonCode
 from harness.runner.end_markers import EndMarkers
 from harness.runner.final_reads import read_all
 from harness.runner.nemesis import FaultContext
-from harness.runner.run_log import RunLog
-from harness.runner.slow_calls import explain_kill, update_slow_calls
+from harness.runner.run_log import RunLog, explain_kill, update_slow_calls
 from harness.witness import LogBounds
 
 

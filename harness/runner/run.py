@@ -37,10 +37,9 @@ from harness.runner.inject import FaultInjector
 from harness.runner.interrupt import Interrupt, InterruptPhase
 from harness.runner.nemesis import FaultContext, Nemesis, PlannedFault
 from harness.runner.processes import HARNESS_ENDPOINT, Processes, RunClock
-from harness.runner.progress_meter import ProgressMeter
-from harness.runner.run_log import RunLog
+from harness.runner.progress import ProgressMeter
+from harness.runner.run_log import RunLog, explain_kill, update_slow_calls
 from harness.runner.run_process import RunProcess
-from harness.runner.slow_calls import explain_kill, update_slow_calls
 from harness.settings.options import Options
 
 TOPICS_TIMEOUT_S = 60.0

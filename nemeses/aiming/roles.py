@@ -23,8 +23,8 @@ from harness.runner.nemesis import (
     Resource,
     RoleChoice,
     Target,
+    uses_brokers,
 )
-from harness.runner.occupied import uses_brokers
 from nemeses.aiming.targets import any_group_coordinator, any_leader, any_topic, any_txn_coordinator
 
 T = TypeVar("T")

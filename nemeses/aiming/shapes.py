@@ -24,8 +24,8 @@ from harness.runner.nemesis import (
     Resource,
     RoleChoice,
     Target,
+    uses_brokers,
 )
-from harness.runner.occupied import uses_brokers
 from nemeses.aiming.roles import minority
 from nemeses.aiming.targets import broker_in_use, choose, worker_at_endpoint
 

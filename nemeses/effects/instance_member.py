@@ -23,8 +23,9 @@ from harness.runner.nemesis import (
     Resource,
     Target,
     TargetMissing,
+    uses_brokers_and_workers,
+    uses_workers,
 )
-from harness.runner.occupied import uses_brokers_and_workers, uses_workers
 from harness.runner.run_process import RunProcess
 from nemeses.aiming.in_transaction import GOAL, describe_transaction
 from nemeses.aiming.observed_ids import (

@@ -12,8 +12,7 @@ from harness.common.errors import FaultFailed, UsageError
 from harness.model.pipeline import TopicSpec
 from harness.model.vocabulary import Premise
 from harness.runner.nemesis import PlannedFault, Target
-from harness.testing.fake_cluster import FakeBroker, FakeCluster, fault_context
-from harness.testing.fake_preload import FakePreload
+from harness.testing.fake_cluster import FakeBroker, FakeCluster, FakePreload, fault_context
 from nemeses.clocks import in_words
 from nemeses.registry import NEMESES
 from tests.support.broker_data import BATCHES, write_partition

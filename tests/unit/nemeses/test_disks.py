@@ -9,8 +9,7 @@ from harness.cluster import PartitionView
 from harness.common.errors import FaultFailed
 from harness.model.pipeline import TopicSpec
 from harness.runner.nemesis import PlannedFault, Target, TargetMissing
-from harness.testing.fake_cluster import FakeBroker, FakeCluster, fault_context
-from harness.testing.fake_preload import FakePreload
+from harness.testing.fake_cluster import FakeBroker, FakeCluster, FakePreload, fault_context
 from harness.witness.segments import ReplicaDamage, read_log
 from nemeses.broker_files import META_PROPERTIES, empty_disk, flip_bit, lose_unsynced, truncate_segment
 from nemeses.registry import NEMESES

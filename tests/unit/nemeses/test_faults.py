@@ -21,9 +21,8 @@ from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.runner.inject import FaultInjector, InjectionState
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault, Target
-from harness.testing.fake_cluster import FakeCluster, fault_context
+from harness.testing.fake_cluster import FakeCluster, FakePreload, fault_context
 from harness.testing.fake_network import FakeMeter, FakeNetwork
-from harness.testing.fake_preload import FakePreload
 from nemeses.effects.worker_member import WorkerMember
 from nemeses.registry import NEMESES
 from tests.support.broker_data import make_data, write_partition

@@ -6,7 +6,7 @@ import pytest
 
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
-from harness.runner.clients_seen import record_clients
+from harness.runner.run_log import record_clients
 from harness.settings.kinds import ClientChoice
 from tests.support.fake_run import FakeRun, fake_run
 

@@ -8,7 +8,7 @@ from harness.common.errors import EnvironmentFailure
 from harness.common.waiting import wait_for
 from harness.model.vocabulary import WorkerStep
 from harness.runner.final_state import DrainTimeouts, quiesce
-from harness.runner.slow_calls import update_slow_calls
+from harness.runner.run_log import update_slow_calls
 from tests.support.fake_run import PIPELINE, FakeEndMarkers, FakeRun, Script, fake_run
 
 pytestmark = pytest.mark.processes

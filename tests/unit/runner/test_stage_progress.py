@@ -17,7 +17,7 @@ from harness.results.run_metadata import StageProgress
 from harness.runner import end_markers as ends_module
 from harness.runner.end_markers import OffsetEndMarkers
 from harness.runner.final_state import quiesce
-from harness.runner.stage_progress import ProgressCommands, ProgressNotKnown, read_progress
+from harness.runner.progress import ProgressCommands, ProgressNotKnown, read_progress
 from harness.testing.fake_cluster import FakeCluster
 from tests.support.fake_run import CUSTOM_PIPELINE, FakeRun, fake_run
 from tests.support.instances import RUNS_FOREVER
