@@ -9,10 +9,9 @@ may have packages with the same names (`workloads`, `reports`).
 """
 
 from fencepost.api import Explored, FencepostFailed, Result, RunFunction, check, explore, replay, rule, run
-from fencepost.api_types import CheckOptions, ExploreOptions, RunOptions
-from fencepost.sharing.process import shared_spark
+from fencepost.api_types import CheckOptions, ExploreOptions, Pipeline, RunOptions, Stage
+from fencepost.sharing import shared_spark
 from fencepost.verdict_types import VerdictDocument
-from fencepost.your_pipeline import Pipeline, Stage
 
 __all__ = [
     "CheckOptions",

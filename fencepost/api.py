@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Unpack
 
-from fencepost.api_types import CheckOptions, ExploreOptions, RunOptions
+from fencepost.api_types import CheckOptions, ExploreOptions, Pipeline, RunOptions
 from fencepost.verdict_types import FaultDocument, VerdictDocument
-from fencepost.your_pipeline import Pipeline
 
 DEFAULT_COMMAND = (sys.executable, "-P", "-m", "fencepost")
 """`-P` keeps the working directory off `sys.path`."""

@@ -20,9 +20,14 @@ from typing import Any
 import pytest
 
 from fencepost.api import COMMAND_VARIABLE, FencepostFailed, Result, RunFunction, run
-from fencepost.sharing.client import can_connect
-from fencepost.sharing.cluster import SharedCluster, shared_cluster
-from fencepost.sharing.process import SERVER_VARIABLE, SharedServer, server_in_environment
+from fencepost.sharing import (
+    SERVER_VARIABLE,
+    SharedCluster,
+    SharedServer,
+    can_connect,
+    server_in_environment,
+    shared_cluster,
+)
 
 NIGHTLY_SEEDS = 3
 """How many times a nightly session runs a test, each time with another seed."""

@@ -18,12 +18,10 @@ from typing import TYPE_CHECKING, Any
 from fencepost import registry
 from fencepost.checks.check_stored_runs import check_stored_runs, open_evidence
 from fencepost.checks.evidence import Evidence
-from fencepost.checks.spark import start_early
-from fencepost.command_line import command_line
+from fencepost.checks.spark import INSTALLATION, SparkParts, SparkRequest, result_as_json, start_early
+from fencepost.registry import command_line
 from fencepost.runs.preparing import prepare_cluster
-from fencepost.sharing.client import MESSAGE_FILE
-from fencepost.sharing.cluster import SharedCluster
-from fencepost.sharing.spark import INSTALLATION, SparkParts, SparkRequest, result_as_json
+from fencepost.sharing import MESSAGE_FILE, SharedCluster
 from harness.cluster import ClusterSpec
 from harness.cluster.kinds.kind import ClusterParts
 from harness.cluster.kinds.registry import CLUSTERS, check_brokers_option

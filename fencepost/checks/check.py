@@ -15,8 +15,8 @@ from fencepost.checks.check_stored_runs import check_stored_runs, open_evidence
 from fencepost.checks.evidence import LARGE_BYTES, Evidence, size_bytes
 from fencepost.checks.histories import check_history_files
 from fencepost.checks.run_folders import NamedHistory
-from fencepost.sharing.client import ServerRefused
-from fencepost.sharing.spark import SparkParts, SparkRequest, shared_spark
+from fencepost.checks.spark import SparkParts, SparkRequest, shared_spark
+from fencepost.sharing import ServerRefused
 from harness.common.errors import (
     AnalysisFailed,
     EnvironmentFailure,

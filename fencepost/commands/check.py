@@ -11,10 +11,10 @@ from typing import Any
 import click
 
 from checkers.catalogue import catalogue
+from fencepost import cli as command_flags
 from fencepost.checks.run_folders import NamedHistory, find_histories
-from fencepost.commands import flags as command_flags
 from fencepost.commands import output
-from fencepost.runs.progress import progress_for
+from fencepost.commands.output import progress_for
 from harness.common.errors import ExitStatus, UsageError
 from harness.common.wording import check_name
 from harness.results.verdict import Verdict, worst_status

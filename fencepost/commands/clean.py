@@ -4,8 +4,8 @@ import sys
 
 import click
 
+from fencepost import cli as command_flags
 from fencepost import registry
-from fencepost.commands import flags as command_flags
 from fencepost.commands import options as cli_options
 from fencepost.commands import output
 from harness.cluster.kinds.registry import CLUSTERS
@@ -73,8 +73,7 @@ def command(
         _require_tag(tag, options.prefix)
     idle_s = Duration().parse("idle", idle or IDLE)
 
-    from fencepost.cleaning import CleanRequest, clean_cluster, clean_machine
-    from harness.cluster.left_behind import IdleTime
+    from fencepost.cleaning import CleanRequest, IdleTime, clean_cluster, clean_machine
 
     stream = sys.stderr if as_json else sys.stdout
 

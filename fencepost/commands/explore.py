@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from fencepost.commands import flags as command_flags
+from fencepost import cli as command_flags
 from fencepost.commands import options as cli_options
 from fencepost.commands import output
-from fencepost.runs.progress import progress_for
+from fencepost.commands.output import progress_for
 from harness.common.errors import ExitStatus
 from harness.settings.kinds import Duration
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost import registry
-from fencepost.commands.flags import REPEATABLE, flag_values
+from fencepost.cli import REPEATABLE, flag_values
 from harness.cluster.kinds.registry import check_brokers_option
 from harness.common.errors import UsageError
 from harness.settings.options import FIELDS, Options, parse_set

@@ -1,16 +1,26 @@
-"""Print verdicts, for people or as JSON."""
+"""What commands print: the progress of a run, and verdicts for people or as JSON."""
 
 import json
 import sys
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
+from typing import TextIO
 
 from fencepost.checks.run_folders import NamedHistory
 from harness.common.documents import encode, json_text
 from harness.common.errors import EnvironmentFailure, FencepostError, UsageError
-from harness.common.progress import Progress
+from harness.common.progress import LineProgress, Progress
 from harness.results.verdict import Verdict
+
+
+def progress_for(stream: TextIO) -> Progress:
+    """The progress that fits the stream."""
+    if stream.isatty():
+        from fencepost.terminal_progress import LiveProgress
+
+        return LiveProgress(stream)
+    return LineProgress(stream)
 
 
 def print_run(verdict: Verdict, folder: Path, command: str, *, as_json: bool) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
+from fencepost import cli as command_flags
 from fencepost.checks.run_folders import find_run
-from fencepost.commands import flags as command_flags
 from fencepost.commands import options as cli_options
 from fencepost.commands import output
-from fencepost.runs.progress import progress_for
+from fencepost.commands.output import progress_for
 from harness.common.errors import ExitStatus, UsageError
 from harness.common.wording import redact_text
 from harness.record.run_tables import PLAN

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from fencepost.command_line import command_line
-from fencepost.commands import flags as command_flags
+from fencepost import cli as command_flags
 from fencepost.commands import options as cli_options
 from fencepost.commands import output
-from fencepost.runs.progress import progress_for
+from fencepost.commands.output import progress_for
+from fencepost.registry import command_line
 from harness.common.errors import ExitStatus
 from harness.settings.options import FIELDS
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fencepost.commands import flags as command_flags
+from fencepost import cli as command_flags
 from fencepost.commands import options as cli_options
 from fencepost.commands import output
 from harness.common.documents import encode
@@ -154,14 +154,14 @@ def _run(
     resume_command: str,
 ) -> "Suite":
     """Run the suite. If that fails, say how to resume it."""
-    from fencepost.suites.progress import progress_for
     from fencepost.suites.run import SuiteRun, SuiteSettings
+    from fencepost.terminal_progress import suite_progress_for
 
     max_jobs = jobs or _default_jobs()
     spark = _spark(record.suite.spark, flags)
     with ExitStack() as on_failure:
         on_failure.callback(print, f"fencepost: resume it with `{resume_command}`", file=sys.stderr)
-        progress = on_failure.enter_context(closing(progress_for(sys.stderr)))
+        progress = on_failure.enter_context(closing(suite_progress_for(sys.stderr)))
         progress.say(
             f"suite {record.suite.name}, seed {record.suite.seed}: {len(record.suite.cells)} runs, {max_jobs} side by "
             f"side, in {record.folder}"
@@ -205,8 +205,8 @@ def _print_plan(
     plan: "SuitePlan", store: Path, jobs: int | None, limit_s: float | None, *, as_json: bool
 ) -> ExitStatus:
     """Print the estimated duration, and each run with the command that repeats it alone."""
-    from fencepost.suites.forecast import preview
-    from fencepost.suites.previous import previous_suites
+    from fencepost.suites.record import previous_suites
+    from fencepost.suites.run import preview
     from harness.environment.doctor import MEMORY_MB
     from harness.environment.resources import free_memory_mb
 

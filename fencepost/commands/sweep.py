@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from fencepost.commands import flags as command_flags
+from fencepost import cli as command_flags
 from fencepost.commands import options as cli_options
 from fencepost.commands import output
 from harness.common.documents import encode
@@ -63,7 +63,7 @@ def command(
     options = cli_options.settle(cli_options.options_from(flags, (*quiet, *sets), None))
 
     from fencepost.runs.sweep import plan_points, remarks, status_of, sweep, table
-    from fencepost.sharing.process import shared_spark
+    from fencepost.sharing import shared_spark
 
     names = [name.strip() for name in (WORKLOADS if workload is None else workload).split(",")]
     crash_points = plan_points(list(dict.fromkeys(names)), options, limit_s)

@@ -10,7 +10,7 @@ from time import monotonic
 from msgspec import structs
 
 from fencepost import registry
-from fencepost.exploration.record import CaseVerdict, Scope, TriedCase
+from fencepost.exploration.space import CaseVerdict, Scope, TriedCase
 from fencepost.runs.carry_out import FinishedRun, perform_run
 from harness.common.progress import Progress, ProgressSnapshot
 from harness.common.wording import plural

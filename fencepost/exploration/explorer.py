@@ -17,6 +17,7 @@ from confluent_kafka import libversion
 from msgspec import structs
 
 from fencepost.checks.run_folders import sole_use
+from fencepost.checks.spark import RunSpark
 from fencepost.exploration.batch import (
     BatchProgress,
     anomalies_of_no_case,
@@ -25,19 +26,23 @@ from fencepost.exploration.batch import (
     options_of_batch,
     run_batch,
 )
-from fencepost.exploration.outcome import verdict_of
-from fencepost.exploration.page import write_cases, write_page
-from fencepost.exploration.record import (
+from fencepost.exploration.outcome import verdict_of, write_cases, write_page
+from fencepost.exploration.space import (
     FILE,
+    PAIR,
+    CaseKind,
     CaseVerdict,
     Exploration,
+    Request,
     Scope,
     SentRequest,
     TriedCase,
+    cases_of,
     load,
+    pairs_of,
+    requests_of,
+    scope_of,
 )
-from fencepost.exploration.space import PAIR, CaseKind, Request, cases_of, pairs_of, requests_of, scope_of
-from fencepost.runs.run_spark import RunSpark
 from harness.clients.driver import Driver
 from harness.common.errors import PipelineFailed, UsageError
 from harness.common.progress import Progress

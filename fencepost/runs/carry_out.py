@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fencepost import registry
+from fencepost.checks.spark import RunSpark
 from fencepost.runs.planning import (
     draw_schedule,
     pipeline_spec,
@@ -24,7 +25,6 @@ from fencepost.runs.planning import (
 from fencepost.runs.preparing import archives_beside, end_leftovers, planned_mb, prepare_cluster
 from fencepost.runs.programs import progress_commands
 from fencepost.runs.protocol_rules import decoded_links, require_known_messages
-from fencepost.runs.run_spark import RunSpark
 from harness.cluster import Cluster, ClusterSpec
 from harness.cluster.kinds.kind import ClusterParts
 from harness.cluster.kinds.registry import CLUSTERS, kafka_version_of, with_broker_count

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fencepost import registry
-from fencepost.command_line import command_line
+from fencepost.registry import command_line
 from fencepost.runs.carry_out import run
 from harness.common.errors import UsageError
 from harness.common.progress import Progress

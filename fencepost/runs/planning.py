@@ -14,9 +14,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from fencepost import registry
-from fencepost.nemesis_option import aim, weights_of
-from fencepost.runs.apply_options import apply_options, draw_churn, txn_timeout_ms
-from fencepost.runs.programs import programs_of
+from fencepost.registry import aim, weights_of
+from fencepost.runs.programs import apply_options, draw_churn, programs_of, txn_timeout_ms
 from fencepost.runs.protocol_rules import (
     decoded_links,
     planned_rules,

@@ -7,7 +7,7 @@ from typing import Any
 
 from fencepost import registry
 from fencepost.api import FencepostFailed, Result, run
-from fencepost.nemesis_option import aim
+from fencepost.registry import aim
 from fencepost.runs.planning import draw_schedule, pipeline_spec
 from harness.common.errors import ExitStatus
 from harness.common.wording import check_name, printable

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from fencepost import registry
-from fencepost.nemesis_option import aim, require_known_fault
+from fencepost.registry import aim, require_known_fault
 from fencepost.runs.protocol_rules import planned_rule
 from harness.common.documents import read_toml
 from harness.common.errors import UsageError

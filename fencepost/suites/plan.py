@@ -16,20 +16,21 @@ from typing import Any
 from msgspec import structs
 
 from fencepost import registry
-from fencepost.command_line import command_line
+from fencepost.registry import command_line
 from fencepost.runs.planning import draw_schedule
-from fencepost.suites import explorations, failures
-from fencepost.suites.failures import ListedFailures
-from fencepost.suites.matrix import (
+from fencepost.suites import outcome
+from fencepost.suites.cells import (
     DRAWN,
     MatrixRow,
     matches,
     nemesis_text,
+    plan_exploration,
     rows,
     set_options,
     sets_as_toml,
     slug_of,
 )
+from fencepost.suites.outcome import ListedFailures
 from harness.clients.client_properties import ClientProperties
 from harness.cluster.kinds.registry import check_brokers_option, kafka_version_of
 from harness.common.documents import read_toml
@@ -101,8 +102,8 @@ def _plan(file: str, document: Mapping[str, Any], request: SuiteRequest) -> Suit
     cells = _cells(seed, document, request)
     if not cells:
         raise UsageError("it has no cell: name workloads in [matrix], or a cell in [[include]]")
-    listed = failures.read(document.get("known", []), document.get("expected", []))
-    failures.require_consistent(listed, [cell for cell, _ in cells])
+    listed = outcome.read(document.get("known", []), document.get("expected", []))
+    outcome.require_consistent(listed, [cell for cell, _ in cells])
     suite = Suite(
         name=name,
         file=file,
@@ -159,7 +160,7 @@ def _cells(seed: int, document: Mapping[str, Any], request: SuiteRequest) -> lis
             raise UsageError(f'two cells have the name "{name}": give them different options')
         cells[name] = _cell(n, seed, name, row, options, request)
     for n, table in enumerate(document.get("explore", []), len(cells) + 1):
-        cell, options = explorations.plan(n, table, request.sets, request.settle)
+        cell, options = plan_exploration(n, table, request.sets, request.settle)
         if cell.name in cells:
             raise UsageError(f'two cells have the name "{cell.name}": give them different options')
         cells[cell.name] = cell, options
@@ -272,7 +273,7 @@ def resume(stored: Suite, file: Path | None, request: SuiteRequest) -> SuitePlan
     if file is None:
         options = _stored_options(stored)
         return SuitePlan(
-            structs.replace(stored, judge=judge), options, failures.read(stored.known, stored.expected)
+            structs.replace(stored, judge=judge), options, outcome.read(stored.known, stored.expected)
         )
     sets = [*([stored.sets] if stored.sets else []), *request.sets]
     if missing := set_options(sets).missing_secrets:

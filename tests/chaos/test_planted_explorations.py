@@ -15,9 +15,8 @@ import pytest
 
 from fencepost.exploration import explorer as module
 from fencepost.exploration.explorer import explore
-from fencepost.exploration.record import FILE, CaseVerdict, Exploration
-from fencepost.exploration.space import cases_of, scope_of
-from fencepost.runs.progress import LineProgress
+from fencepost.exploration.space import FILE, CaseVerdict, Exploration, cases_of, scope_of
+from harness.common.progress import LineProgress
 from harness.common.waiting import wait_for
 from harness.protocol.cases import Case
 from harness.results.verdict import Validity

@@ -18,7 +18,7 @@ import pytest
 
 from benchmarks.hostile import CASES, write, write_many
 from fencepost.cli import run_command_line
-from fencepost.sharing.process import SERVER_VARIABLE
+from fencepost.sharing import SERVER_VARIABLE
 from tests.golden.corpus import CORPUS, EXPECTED
 from tests.reference.generate import random_history, to_edn, to_jsonl
 

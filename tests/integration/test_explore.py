@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-import fencepost.exploration.record
+import fencepost.exploration.space
 from fencepost.exploration import explorer as module
 from fencepost.exploration.explorer import explore
-from fencepost.exploration.record import CaseVerdict, Exploration
-from fencepost.exploration.space import cases_of, scope_of
-from fencepost.runs.progress import LineProgress
+from fencepost.exploration.space import CaseVerdict, Exploration, cases_of, scope_of
+from harness.common.progress import LineProgress
 from harness.protocol.cases import Case, CaseFault
 from harness.protocol.rules import Action, ProtocolRule, Selector
 from harness.results.verdict import Validity
@@ -51,7 +50,7 @@ def exploration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exploratio
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "cases_of", some_cases)
         patch.setattr(
-            fencepost.exploration.record, "TIMES_ALONE", 0
+            fencepost.exploration.space, "TIMES_ALONE", 0
         )  # no case is tried alone, which takes most of the time
         options = Options(store=str(store), workers=8, seed=1)
         record, folder = explore(options, scope_of(["CC"]), LineProgress(io.StringIO()))

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from fencepost.sharing.process import SERVER_VARIABLE
+from fencepost.sharing import SERVER_VARIABLE
 
 COMMAND = """
 import json, os, select, socket, sys

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.command_line import command_line
+from fencepost.registry import command_line
 from harness.cluster.kinds.registry import require_options
 from harness.common.documents import parse_toml
 from harness.common.errors import UnreadableInput, UsageError

@@ -6,8 +6,8 @@ import pytest
 
 from fencepost import registry
 from fencepost.checks.run_folders import find_histories
-from fencepost.command_line import command_line
 from fencepost.commands import replay
+from fencepost.registry import command_line
 from harness.common.errors import FetchFailed, UnreadableInput, UsageError
 from harness.common.wording import REDACTED, is_secret, redact_setting, redact_text
 from harness.environment import kafka

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from fencepost.exploration.page import write_page
-from fencepost.exploration.record import CaseVerdict, Exploration, TriedCase
-from fencepost.exploration.space import scope_of
+from fencepost.exploration.outcome import write_page
+from fencepost.exploration.space import CaseVerdict, Exploration, TriedCase, scope_of
 from harness.results.reasons import Reason, ReasonCode
 
 NAMES = {

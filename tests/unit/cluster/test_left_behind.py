@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.cluster import left_behind
-from harness.cluster.left_behind import IdleTime, LeftGroup, Leftovers, find_leftovers, remove_leftovers
+from fencepost import cleaning
+from fencepost.cleaning import IdleTime, LeftGroup, Leftovers, find_leftovers, remove_leftovers
 from harness.settings.kinds import longest_prefix, new_tag, prefix_of, tag_of
 from harness.wire.protocol import WireError
 from tests.support.guest_cluster import GuestCluster
@@ -142,7 +142,7 @@ def test_a_group_of_an_unknown_protocol_counts_as_in_use(cluster: GuestCluster) 
 
 def send_each_request_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.cluster.connecting.CLEAN_UP_TIMEOUT_S", 0.0)
-    monkeypatch.setattr(left_behind, "retry", lambda question, awaited: question())
+    monkeypatch.setattr(cleaning, "retry", lambda question, awaited: question())
 
 
 def test_a_tag_is_kept_if_its_newest_record_cannot_be_read(

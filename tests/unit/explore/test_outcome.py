@@ -7,10 +7,8 @@ from msgspec import structs
 
 from fencepost.checks.run_folders import sole_use
 from fencepost.exploration.batch import anomalies_of_no_case, judge
-from fencepost.exploration.outcome import badge, certificate, lines, outcome_of, verdict_of
-from fencepost.exploration.page import write_page
-from fencepost.exploration.record import FILE, TIMES_ALONE, CaseVerdict, Exploration, TriedCase, load
-from fencepost.exploration.space import scope_of
+from fencepost.exploration.outcome import badge, certificate, lines, outcome_of, verdict_of, write_page
+from fencepost.exploration.space import FILE, TIMES_ALONE, CaseVerdict, Exploration, TriedCase, load, scope_of
 from harness.common.errors import UnreadableInput, UsageError
 from harness.protocol.cases import Case, CaseFault, CaseOutcome
 from harness.protocol.rules import Action, ProtocolRule, Selector

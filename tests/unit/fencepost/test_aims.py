@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from fencepost import registry
-from fencepost.nemesis_option import aim, require_known_fault
+from fencepost.registry import aim, require_known_fault
 from harness.common.errors import UsageError
 from harness.model.fault_names import expand_names, requested_name
 from harness.model.pipeline import PipelineSpec, StageSpec

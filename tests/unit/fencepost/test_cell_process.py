@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fencepost.suites.cell_process import CellRequest, CellResult
+from fencepost.suites.cells import CellRequest, CellResult
 from harness.processes.messages import decode, encode
 from harness.settings.options import Options
 

@@ -9,19 +9,10 @@ import pytest
 from fencepost import registry
 from fencepost.api import Explored, FencepostFailed, Result
 from fencepost.cli import run_command_line
+from fencepost.commands import known_bugs
+from fencepost.commands.known_bugs import CASE, BugCounts, BugRuns, KnownBug, describe, load, measure, names
 from fencepost.exploration.outcome import parts_of
 from fencepost.exploration.space import scope_of
-from fencepost.known_bugs import known_bug
-from fencepost.known_bugs.known_bug import (
-    CASE,
-    BugCounts,
-    BugRuns,
-    KnownBug,
-    describe,
-    load,
-    measure,
-    names,
-)
 from fencepost.runs.planning import draw_schedule
 from harness.common.errors import ExitStatus, UsageError
 from harness.settings.options import Options
@@ -69,7 +60,7 @@ def play(
             raise outcome
         return outcome
 
-    monkeypatch.setattr(known_bug, "run", run)
+    monkeypatch.setattr(known_bugs, "run", run)
     counts = BugCounts(BUG)
     lines = list(measure(counts, BugRuns(**settings), lambda text: None))
     return counts, lines, started
@@ -99,7 +90,7 @@ def test_a_bug_that_is_a_case_is_explored_in_a_store_of_its_own(monkeypatch: pyt
         findings = [{"anomalies": ["lost-input"]}] if wrong else []
         return Explored(not wrong, {"all": 1}, findings, [], Path("store/x"))
 
-    monkeypatch.setattr(known_bug, "explore", explore)
+    monkeypatch.setattr(known_bugs, "explore", explore)
     counts = BugCounts(load("late-offset-commit-forward"))
     lines = list(measure(counts, BugRuns(times=2, store="s"), lambda text: None))
     assert (str(counts.shown), str(counts.control)) == ("2 of 2", "2 of 2"), lines
@@ -248,7 +239,7 @@ def test_the_command_ends_with_the_counts(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
-        known_bug, "run", lambda **options: result(options["name"].endswith("control"), "lost-commit")
+        known_bugs, "run", lambda **options: result(options["name"].endswith("control"), "lost-commit")
     )
     monkeypatch.setattr("fencepost.commands.known_bugs.shared_spark", nullcontext)
     assert run_command_line(["known-bugs", "kafka-17754-a", "--times", "2"]) == ExitStatus.VALID

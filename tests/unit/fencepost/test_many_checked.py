@@ -16,8 +16,8 @@ from fencepost.checks.check import Results, check
 from fencepost.checks.evidence import Evidence
 from fencepost.checks.run_folders import NamedHistory
 from fencepost.cli import run_command_line
-from fencepost.runs.progress import LineProgress
 from harness.common.errors import EnvironmentFailure, FencepostError, UnreadableInput
+from harness.common.progress import LineProgress
 from harness.results.verdict import Validity, Verdict
 
 ERRORS = {

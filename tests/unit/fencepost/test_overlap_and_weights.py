@@ -6,8 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from fencepost.command_line import command_line
-from fencepost.registry import known_names
+from fencepost.registry import command_line, known_names
 from fencepost.runs.planning import draw_schedule
 from harness.common.errors import UsageError
 from harness.model.fault_names import expand_names

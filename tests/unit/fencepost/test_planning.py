@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from fencepost import registry
-from fencepost.command_line import command_line
 from fencepost.commands.options import options_from
+from fencepost.registry import command_line
 from fencepost.runs import planning
-from fencepost.runs.apply_options import apply_options
 from fencepost.runs.planning import source_commit
+from fencepost.runs.programs import apply_options
 from fencepost.runs.protocol_rules import decoded_links
 from harness.cluster.kinds.registry import CLUSTERS
 from harness.common.documents import decode_table

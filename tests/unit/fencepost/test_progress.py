@@ -4,9 +4,9 @@ import io
 import itertools
 from dataclasses import replace
 
-from fencepost.runs.live_progress import LiveProgress
-from fencepost.runs.progress import LineProgress, progress_for, status_line
-from harness.common.progress import ProgressSnapshot
+from fencepost.commands.output import progress_for
+from fencepost.terminal_progress import LiveProgress
+from harness.common.progress import LineProgress, ProgressSnapshot, status_line
 
 SNAPSHOT = ProgressSnapshot(10.0, 50.0, 2000, 190, 5, 1, 2, 21.4, 12, ("kill-broker: broker 2",))
 

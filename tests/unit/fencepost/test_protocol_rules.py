@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.command_line import command_line
+from fencepost.registry import command_line
 from fencepost.runs.planning import draw_schedule
 from fencepost.runs.protocol_rules import require_known_messages
 from harness.common.errors import UsageError

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from fencepost.checks.spark import LARGE_WARM_UP_S, WARM_UP_S
-from fencepost.runs import run_spark
-from fencepost.runs.run_spark import LEAST_S, RunSpark
-from fencepost.sharing.client import ServerRefused
-from fencepost.sharing.process import SERVER_VARIABLE as SERVER
-from fencepost.sharing.spark import SharedSpark
+from fencepost.checks import spark
+from fencepost.checks.spark import LARGE_WARM_UP_S, LEAST_S, WARM_UP_S, RunSpark, SharedSpark
+from fencepost.sharing import SERVER_VARIABLE as SERVER
+from fencepost.sharing import ServerRefused
 from harness.common.errors import UnreadableInput
 from harness.environment.cache import VARIABLE
 from harness.environment.java import Java
@@ -51,9 +49,9 @@ class FakeSparks:
         self.shared_starts = self.shared_checks = True
         monkeypatch.setattr(SharedSpark, "start", self._start_shared)
         monkeypatch.setattr(SharedSpark, "check", self._check_shared)
-        monkeypatch.setattr(run_spark, "start_early", self._start_own)
-        monkeypatch.setattr(run_spark, "open_evidence", lambda name, folder: None)
-        monkeypatch.setattr(run_spark, "check_stored_run", self._check_own)
+        monkeypatch.setattr(spark, "start_early", self._start_own)
+        monkeypatch.setattr(spark, "open_evidence", lambda name, folder: None)
+        monkeypatch.setattr(spark, "check_stored_run", self._check_own)
 
     def _start_shared(self, *_: object) -> None:
         self.made.append("start shared")

@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.shared_server import cluster_words
-from fencepost.sharing.cluster import SharedCluster, command_on_own_cluster
+from fencepost.sharing import SharedCluster, command_on_own_cluster
 from harness.settings.options import Options
 from tests.support.plugin_project import Project
 

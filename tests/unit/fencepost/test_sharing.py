@@ -17,16 +17,23 @@ from msgspec import structs
 import fencepost
 from fencepost import shared_server as server
 from fencepost.api import COMMAND_VARIABLE, FencepostFailed
-from fencepost.sharing.client import ServerRefused, can_connect, send_request, short_name
-from fencepost.sharing.cluster import SharedCluster, shared_cluster
-from fencepost.sharing.process import SERVER_VARIABLE, SharedServer
-from fencepost.sharing.spark import (
+from fencepost.checks.spark import (
     SharedSpark,
     SparkParts,
     SparkRequest,
     result_as_json,
     result_from_json,
     shared_spark,
+)
+from fencepost.sharing import (
+    SERVER_VARIABLE,
+    ServerRefused,
+    SharedCluster,
+    SharedServer,
+    can_connect,
+    send_request,
+    shared_cluster,
+    short_name,
 )
 from harness.common.documents import decode, encode
 from harness.common.errors import EnvironmentFailure, ExitStatus, UnreadableInput, WaitTimeout

@@ -9,8 +9,7 @@ from msgspec import structs
 
 from fencepost.commands.options import settle
 from fencepost.suites import plan
-from fencepost.suites.failures import read, remarks
-from fencepost.suites.outcome import with_verdict
+from fencepost.suites.outcome import read, remarks, with_verdict
 from fencepost.suites.plan import SuiteRequest, resume
 from harness.common.documents import encode
 from harness.common.errors import EnvironmentFailure, ExitStatus, UnreadableInput, UsageError

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from fencepost.suites.failures import ListedFailures, read
-from fencepost.suites.outcome import MISSED_REMEDY, ended, with_verdict
+from fencepost.suites.outcome import MISSED_REMEDY, ListedFailures, ended, read, with_verdict
 from harness.common.documents import encode
 from harness.common.errors import UnreadableInput
 from harness.results.run_metadata import RunMetadata

@@ -10,8 +10,8 @@ from msgspec import structs
 from fencepost.cli import run_command_line
 from fencepost.commands.options import settle
 from fencepost.suites import plan, record
-from fencepost.suites.forecast import NO_TIME, preview
 from fencepost.suites.plan import SuitePlan, SuiteRequest
+from fencepost.suites.run import NO_TIME, preview
 from harness.common.documents import decode, encode
 from harness.common.errors import ExitStatus
 from harness.results.suite import CellState, Suite

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from fencepost.suites.previous import compare, fingerprint, oldest_run_first, previous_suites
+from fencepost.suites.record import compare, fingerprint, oldest_run_first, previous_suites
 from harness.results.suite import Cell, CellState, Flake, Suite
 from tests.support.suites import cell, suite
 

@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from fencepost.commands.suite import _print_result
-from fencepost.suites.progress import RunningCell, SuiteLines, SuiteStatus, TerminalProgress, progress_for
+from fencepost.terminal_progress import (
+    RunningCell,
+    SuiteLines,
+    SuiteStatus,
+    TerminalProgress,
+    suite_progress_for,
+)
 from harness.results.suite import CellState
 from tests.support.suites import cell, suite
 
@@ -23,7 +29,7 @@ def status(running: int = 1) -> SuiteStatus:
 
 def test_a_terminal_has_a_block_and_a_line_for_each_bad_run() -> None:
     stream = Terminal()
-    progress = progress_for(stream)
+    progress = suite_progress_for(stream)
     assert isinstance(progress, TerminalProgress)
     good, bad = cell(), cell("orders", state=CellState.INVALID)
     for cell_ in (good, bad):
@@ -56,7 +62,7 @@ def test_a_block_lists_at_most_eight_runs() -> None:
 
 def test_other_streams_get_lines_for_runs_and_a_status_every_20_seconds() -> None:
     stream = io.StringIO()
-    assert isinstance(progress_for(stream), SuiteLines)
+    assert isinstance(suite_progress_for(stream), SuiteLines)
     times = [0.0]
     progress = SuiteLines(stream, lambda: times[0])
     progress.started(cell())

@@ -12,11 +12,10 @@ from msgspec import structs
 from fencepost.commands.options import settle
 from fencepost.suites import plan, run
 from fencepost.suites import record as records
-from fencepost.suites.forecast import estimate, preview
 from fencepost.suites.plan import SuitePlan, SuiteRequest
-from fencepost.suites.progress import SuiteLines
 from fencepost.suites.record import SuiteRecord
-from fencepost.suites.run import SuiteRun, SuiteSettings
+from fencepost.suites.run import SuiteRun, SuiteSettings, estimate, preview
+from fencepost.terminal_progress import SuiteLines
 from harness.common.errors import ExitStatus, UsageError
 from harness.results.suite import Cell, CellState, Suite
 from harness.results.verdict import Validity, Verdict

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.command_line import command_line
-from fencepost.registry import known_names
+from fencepost.registry import command_line, known_names
 from fencepost.runs.planning import draw_schedule, plan_run, promises_of
 from harness.common.errors import UsageError
 from harness.runner.nemesis import PlannedFault, Target

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from fencepost.your_pipeline import Pipeline, Stage
+from fencepost.api_types import Pipeline, Stage
 from harness.common.documents import parse_toml
 from workloads.custom.read import read
 

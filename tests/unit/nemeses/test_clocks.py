@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from fencepost.nemesis_option import aim
+from fencepost.registry import aim
 from harness.common.errors import FaultFailed, UsageError
 from harness.model.pipeline import TopicSpec
 from harness.model.vocabulary import Premise
@@ -110,7 +110,7 @@ def test_the_direction_of_a_jump_is_drawn_from_the_seed(role: str | None) -> Non
 
 
 def test_a_step_of_a_worker_is_refused() -> None:
-    from fencepost.nemesis_option import require_known_fault
+    from fencepost.registry import require_known_fault
 
     with pytest.raises(UsageError, match="jump-broker-clock cannot be aimed at a step"):
         require_known_fault("jump-broker-clock@after-send", NEMESES)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.nemesis_option import aim, require_known_fault
+from fencepost.registry import aim, require_known_fault
 from harness.cluster import PartitionView
 from harness.common.errors import FaultFailed, UsageError, WaitTimeout
 from harness.environment.kafka import versions

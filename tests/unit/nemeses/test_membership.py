@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from fencepost.nemesis_option import aim
+from fencepost.registry import aim
 from harness.processes.specs import ProgramRules
 from harness.protocol.observed_clients import ObservedClients
 from harness.runner.nemesis import InjectedFault, NoTarget, NotForThisPipeline, PlannedFault, Target

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from msgspec import structs
 
-from fencepost.nemesis_option import aim
+from fencepost.registry import aim
 from harness.protocol.rules import ProtocolRule
 from harness.runner.nemesis import PlannedFault, Target
 from nemeses.registry import NEMESES

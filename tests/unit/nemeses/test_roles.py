@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from fencepost.nemesis_option import aim, require_known_fault
+from fencepost.registry import aim, require_known_fault
 from harness.cluster import PartitionView
 from harness.common.errors import FaultFailed, UsageError
 from harness.model.fault_names import requested_name
