@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from harness.cluster.kinds.registry import CLUSTERS
+from harness.cluster.kinds.registry import CLUSTERS, require_options
 from harness.common.errors import UsageError
 from harness.common.wording import check_name, nearest
 from harness.model.fault_names import CRASH_POINTS, RANDOM, expand_names
@@ -198,7 +198,6 @@ def kafka_versions() -> tuple[str, ...]:
 
 def known_names() -> KnownNames:
     """All names that the values of options may contain."""
-    from harness.cluster.kinds.registry import require_options
     from harness.protocol.rule_options import rules_of
 
     return KnownNames(

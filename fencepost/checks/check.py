@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import structs
 
-from checkers.histories.files import Url
+from checkers.histories.files import Url, is_gzipped
 from fencepost.checks.check_stored_runs import check_stored_runs, open_evidence
 from fencepost.checks.evidence import LARGE_BYTES, Evidence, size_bytes
 from fencepost.checks.histories import check_history_files
 from fencepost.checks.run_folders import NamedHistory
-from fencepost.checks.spark import SparkParts, SparkRequest, shared_spark
+from fencepost.checks.run_report import write_run_report
+from fencepost.checks.spark import SparkParts, SparkRequest, open_spark, shared_spark
 from fencepost.sharing import ServerRefused
 from harness.common.errors import (
     AnalysisFailed,
@@ -26,6 +27,7 @@ from harness.common.errors import (
     value_or_error,
 )
 from harness.common.progress import Progress
+from harness.environment.java import find_java
 from harness.record.run_tables import require_ended
 from harness.results.verdict import Validity, Verdict
 
@@ -102,7 +104,6 @@ def _text_bytes(path: Path | Url) -> int:
     """Estimated size of a history as uncompressed text. A history at a URL is assumed to be large."""
     if isinstance(path, Url):
         return LARGE_TEXT_BYTES + 1
-    from checkers.histories.files import is_gzipped
 
     if path.is_dir():
         return (
@@ -231,8 +232,6 @@ class _Check:
         self._progress.phase(f"checking {count:,} {'histories' if count > 1 else 'history'}")
 
     def _ensure_started(self, request: CheckRequest) -> "SparkSession":
-        from fencepost.checks.spark import open_spark
-
         if self._spark is None:
             if not request.runs:
                 self._show_count(request)
@@ -260,8 +259,6 @@ def _check_with_shared_spark(
     request: CheckRequest, master: str, spark_conf: Mapping[str, str], progress: Progress
 ) -> Results | None:
     """Check the runs with the shared Spark. None if there is none, or if it cannot check these runs."""
-    from harness.environment.java import find_java
-
     shared = shared_spark()
     if shared is None or request.files or request.large or request.blind:
         return None
@@ -296,10 +293,6 @@ def _write_or_compare(folder: Path, verdict: Verdict, request: CheckRequest) -> 
     """Write the verdict and its report with `--update`, or if the run has none. Otherwise warn if they differ."""
     path = folder / "verdict.json"
     if request.update or not path.exists():  # without a verdict, the run was killed before it was checked
-        from fencepost.checks.run_report import (
-            write_run_report,  # only a check that writes a report loads its modules
-        )
-
         write_run_report(folder, verdict, 0.0)  # first, so that each verdict has a report
         try:
             verdict.save(path)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from checkers.histories.check import check_files, history_damaged, merge_history
 from fencepost.checks.evidence import Evidence, require_bounded_ranges, require_evidence, require_table
 from fencepost.checks.run_files import RULES, StoredFiles, describe_gaps
 from fencepost.checks.verdict_rules import decide, heals_known
@@ -179,8 +180,6 @@ def _with_histories(
     phase: Callable[[str], None],
 ) -> Mapping[int, CheckResult | FencepostError]:
     """Add the findings from the clients' histories, for each run that promised a history. This takes one more job."""
-    from checkers.histories.check import check_files, merge_history
-
     with_history = [run for run in runs if run.plan.promises.history]
     if not with_history:
         return results
@@ -228,8 +227,6 @@ def add_fates(tables: RunTables, findings_of_history: Iterable[AnomalyFindings])
 
 def _history_result(result: CheckResult | FencepostError | None) -> CheckResult | Reason:
     """The result of a history, or the reason why it could not be checked."""
-    from checkers.histories.check import history_damaged
-
     if result is None:
         return history_damaged("it is missing")
     return result if isinstance(result, CheckResult) else history_damaged(f"it cannot be checked: {result}")
@@ -240,8 +237,6 @@ def _changed_history(evidence: Evidence) -> Reason | None:
 
     For a run that was killed, the history was made from its journals just now.
     """
-    from checkers.histories.check import history_damaged
-
     path = evidence.folder / HISTORY_FILE
     if (
         evidence.run_metadata is None

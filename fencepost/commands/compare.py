@@ -10,6 +10,10 @@ from fencepost.commands import output
 from harness.common.errors import ExitStatus, UnreadableInput, UsageError
 from harness.record.run_tables import PLAN
 from harness.results.suite import SUITE_FILE
+from reports.compare.comparison import compare
+from reports.compare.sides import read_run, read_suite
+from reports.compare.text import lines
+from reports.html.compare import draw
 
 if TYPE_CHECKING:
     from reports.compare.comparison import Comparison
@@ -51,15 +55,10 @@ def command(a: str, b: str, as_json: bool, out: str | None) -> ExitStatus:
         )
     page = None if out is None else output.page_path(out)
 
-    from reports.compare.comparison import compare
-    from reports.compare.sides import read_run, read_suite
-
     read = read_suite if are_suites[0] else read_run
     comparison = compare(*(read(path, folder) for path, folder in zip((a, b), folders, strict=True)))
     _print(comparison, as_json=as_json)
     if page is not None:
-        from reports.html.compare import draw
-
         output.write_page(page, draw(comparison), as_json=as_json)
     return ExitStatus.VALID
 
@@ -78,8 +77,6 @@ def _folder(path: str) -> Path:
 
 
 def _print(comparison: "Comparison", *, as_json: bool) -> None:
-    from reports.compare.text import lines
-
     if as_json:
         output.print_json(comparison.as_json())
     else:

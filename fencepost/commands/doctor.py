@@ -5,6 +5,8 @@ from pathlib import Path
 import click
 
 from harness.common.errors import ExitStatus
+from harness.environment.doctor import examine as examine_machine
+from workloads.custom.examine import examine
 
 
 @click.command("doctor", short_help="List what a run needs, and what is missing.")
@@ -21,9 +23,6 @@ def command(pipeline: str | None) -> ExitStatus:
       fencepost doctor
       fencepost doctor --pipeline pipeline.toml
     """
-    from harness.environment.doctor import examine as examine_machine
-    from workloads.custom.examine import examine
-
     parts = examine_machine() if pipeline is None else list(examine(Path(pipeline)))
     width = max(len(part.name) for part in parts)
     for part in parts:

@@ -5,6 +5,7 @@ import textwrap
 
 import click
 
+from checkers.catalogue import catalogue, summarize
 from fencepost import registry
 from harness.common.errors import ExitStatus, UsageError
 from harness.common.wording import on_one_line
@@ -48,8 +49,6 @@ def _reason(code: ReasonCode) -> str:
 
 
 def _anomaly(name: str) -> str:
-    from checkers.catalogue import catalogue, summarize
-
     return next(summarize(anomaly) for anomaly in catalogue() if anomaly.name == name)
 
 

@@ -10,6 +10,7 @@ from fencepost import cli as command_flags
 from fencepost.commands import options as cli_options
 from fencepost.commands import output
 from fencepost.commands.output import progress_for
+from fencepost.exploration.space import BY_DEFAULT, scope_of
 from harness.common.errors import ExitStatus
 from harness.settings.kinds import Duration
 
@@ -56,8 +57,6 @@ def command(**flags: Any) -> ExitStatus:
       fencepost explore --client java --transaction-version 2
       fencepost explore --case "CC hold EndTxn#1 > Produce#4"
     """
-    from fencepost.exploration.space import BY_DEFAULT, scope_of
-
     limit, only, again, as_json = (flags.pop(name) for name in ("limit", "only", "again", "as_json"))
     kinds, errors = flags.pop("kinds"), flags.pop("errors")
     scope = scope_of(

@@ -6,10 +6,14 @@ from typing import IO, TYPE_CHECKING, cast
 
 import click
 
+from fencepost.checks.evidence import require_tables, wall_ms_at_zero
 from fencepost.checks.run_folders import find_run
 from harness.common.errors import ExitStatus, UsageError
 from harness.common.wording import check_name, plural, printable, size
+from harness.record.table_reader import RunTables
 from harness.results.verdict import Verdict
+from reports.pictures.perfetto import write_trace
+from reports.story.run import Story
 
 if TYPE_CHECKING:
     from reports.pictures.perfetto import TraceSummary
@@ -46,10 +50,6 @@ def command(store: str, format_: str, out: str | None) -> ExitStatus:
     check_name("format", format_, FORMATS)
     folder = find_run(store)
 
-    from fencepost.checks.evidence import require_tables, wall_ms_at_zero
-    from harness.record.table_reader import RunTables
-    from reports.story.run import Story
-
     zero_ms = wall_ms_at_zero(folder)
     require_tables(folder)
     stored = folder / "verdict.json"
@@ -68,8 +68,6 @@ def command(store: str, format_: str, out: str | None) -> ExitStatus:
 
 def _write(path: Path, story: "Story", verdict: Verdict | None) -> "TraceSummary":
     """Write the file completely or not at all. Raises `UsageError` if it cannot be written."""
-    from reports.pictures.perfetto import write_trace
-
     part = path.with_name(f"{path.name}.part") if path.name else path
     try:
         if path.is_dir():

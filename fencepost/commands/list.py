@@ -5,10 +5,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from checkers.catalogue import catalogue, page
+from checkers.registry import CHECKERS
 from fencepost import registry
 from fencepost.commands import output
+from harness.cluster import describe_needs
+from harness.cluster.kinds.registry import CLUSTERS
 from harness.common.errors import ExitStatus
 from harness.common.wording import check_name
+from harness.environment.cache import cache_folder
+from harness.environment.kafka import fetch_kafka
+from harness.environment.versions import CLIENTS, PACKAGES, UNVERSIONED, client_versions, kafka_version
+from harness.model.vocabulary import WorkerStep
+from harness.protocol.rule_checks import possible_errors
+from harness.protocol.schemas import Schemas
+from harness.results.reasons import ReasonCode
+from harness.settings.options import Options
 
 if TYPE_CHECKING:
     from harness.runner.nemesis import Nemesis
@@ -60,8 +72,6 @@ def command(kind: str | None, names: tuple[str, ...], as_json: bool) -> ExitStat
     if as_json:
         output.print_json(selected, indent=1)
     elif kind == "anomalies" and names:
-        from checkers.catalogue import catalogue, page
-
         pages = {anomaly.name: page(anomaly) for anomaly in catalogue() if anomaly.name in names}
         print("\n".join(pages[name] for name in names), end="")
     else:
@@ -134,8 +144,6 @@ def _entries(kind: str) -> Sequence[Entry]:
 
 
 def _nemeses() -> list[dict[str, Any]]:
-    from harness.cluster import describe_needs
-
     return [
         {
             "name": name,
@@ -151,8 +159,6 @@ def _nemeses() -> list[dict[str, Any]]:
 
 def _after_at(nemesis: "Nemesis") -> dict[str, list[str]]:
     """Return the forms that can follow @ in the name of a fault, and the values of each."""
-    from harness.model.vocabulary import WorkerStep
-
     names = nemesis.roles.get(nemesis.role_of_names)
     forms = {
         "@ROLE": [
@@ -170,28 +176,20 @@ def _after_at(nemesis: "Nemesis") -> dict[str, list[str]]:
 
 
 def _clusters() -> Mapping[str, str]:
-    from harness.cluster.kinds.registry import CLUSTERS
-
     return {kind.name: kind.summary for kind in CLUSTERS.values()}
 
 
 def _checkers() -> Mapping[str, str]:
     """For each checker module: its family and its anomalies."""
-    from checkers.registry import CHECKERS
-
     return {checker.module: f"{checker.family}: finds {', '.join(checker.anomalies)}" for checker in CHECKERS}
 
 
 def _reasons() -> Mapping[str, str]:
     """For each reason code: the first sentence of its meaning."""
-    from harness.results.reasons import ReasonCode
-
     return {code.value: f"{code.meaning.partition('. ')[0].rstrip('.')}." for code in ReasonCode}
 
 
 def _workloads() -> list[dict[str, Any]]:
-    from harness.environment.versions import CLIENTS
-
     return [
         {
             "name": workload.name,
@@ -230,8 +228,6 @@ def _defects() -> list[dict[str, Any]]:
 
 
 def _kafka() -> list[dict[str, Any]]:
-    from harness.environment.versions import kafka_version
-
     return [
         {
             "name": kafka.version,
@@ -247,8 +243,6 @@ def _kafka() -> list[dict[str, Any]]:
 
 
 def _clients() -> list[dict[str, Any]]:
-    from harness.environment.versions import PACKAGES, UNVERSIONED, client_versions
-
     unversioned = [
         {"name": name, "summary": words.removeprefix("which is "), "client": name, "package": PACKAGES[name]}
         for name, words in UNVERSIONED.items()
@@ -269,12 +263,6 @@ def _clients() -> list[dict[str, Any]]:
 
 def _apis() -> list[dict[str, Any]]:
     """The APIs of the default version of Kafka, whose jar is fetched if it is not here yet."""
-    from harness.environment.cache import cache_folder
-    from harness.environment.kafka import fetch_kafka
-    from harness.protocol.rule_checks import possible_errors
-    from harness.protocol.schemas import Schemas
-    from harness.settings.options import Options
-
     schemas = Schemas.of_jar(fetch_kafka(Options().kafka, cache_folder()).clients_jar)
     return [
         {

@@ -11,6 +11,7 @@ from fencepost.checks.run_folders import NamedHistory
 from harness.common.documents import encode, json_text
 from harness.common.errors import EnvironmentFailure, FencepostError, UsageError
 from harness.common.progress import LineProgress, Progress
+from harness.common.wording import printable
 from harness.results.verdict import Verdict
 
 
@@ -93,8 +94,6 @@ def print_history(history: str, result: Verdict | FencepostError, *, as_json: bo
     Args:
         stored: True for a stored run, false for an external history.
     """
-    from harness.common.wording import printable
-
     name = printable(history, 4000)
     if isinstance(result, FencepostError):
         if as_json:

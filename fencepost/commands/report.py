@@ -2,7 +2,9 @@
 
 import click
 
+from fencepost.checks.check_stored_runs import open_evidence
 from fencepost.checks.run_folders import find_run
+from fencepost.checks.run_report import write_run_report
 from harness.common.errors import ExitStatus, UnreadableInput
 from harness.record.run_tables import require_verdict
 from harness.results.run_metadata import RunMetadata
@@ -24,8 +26,6 @@ def command(store: str) -> ExitStatus:
     require_verdict(folder)
     verdict = Verdict.load(folder / "verdict.json")
 
-    from fencepost.checks.check_stored_runs import open_evidence
-
     evidence = open_evidence(store, folder)
     if verdict.validity is Validity.VALID and evidence.had_log and not (folder / "log").is_dir():
         raise UnreadableInput(
@@ -35,8 +35,6 @@ def command(store: str) -> ExitStatus:
 
     metadata = folder / "metadata.json"
     phases = RunMetadata.load(metadata).phases if metadata.exists() else ()
-
-    from fencepost.checks.run_report import write_run_report
 
     write_run_report(folder, verdict, phases[-1].end_s if phases else 0.0)
     print(folder / "report.html")

@@ -5,10 +5,14 @@ from pathlib import Path
 
 import click
 
+from checkers.registry import checker_of
 from fencepost.checks.run_folders import find_run
 from harness.common.errors import ExitStatus
 from harness.record.run_tables import require_verdict
+from harness.results.example import Example
 from harness.results.verdict import Verdict
+from harness.settings.options import Options, to_toml
+from reports.reproducer.folder import require_reproducible, write_reproducer
 
 FOLDER = "reproducer"
 """The default: a folder in the folder of the run, because in the store it would count as a run."""
@@ -39,11 +43,6 @@ def command(store: str, out: str | None, with_values: bool, force: bool) -> Exit
     folder = find_run(store)
     require_verdict(folder)
     verdict = Verdict.load(folder / "verdict.json")
-
-    from checkers.registry import checker_of
-    from harness.results.example import Example
-    from harness.settings.options import Options, to_toml
-    from reports.reproducer.folder import require_reproducible, write_reproducer
 
     def describe(anomaly: str, example: Example) -> str:
         return checker_of(anomaly).wording(anomaly).sentence(example)

@@ -13,6 +13,10 @@ from fencepost.commands import options as cli_options
 from fencepost.commands import output
 from harness.common.documents import encode
 from harness.common.errors import ExitStatus, UsageError
+from harness.common.wording import printable
+from harness.environment.doctor import MEMORY_MB
+from harness.environment.resources import free_memory_mb, max_parallel_runs
+from harness.results.suite import CellState, Suite
 from harness.settings.kinds import Duration, OneOf, WholeNumber
 from harness.settings.options import Options, parse_set, to_toml
 
@@ -130,7 +134,6 @@ def _plan(
     """
     from fencepost.suites import plan as plans
     from fencepost.suites.record import folder_of, lock
-    from harness.results.suite import Suite
 
     if resume is not None:
         _require_resumable(suite_file, request)
@@ -207,8 +210,6 @@ def _print_plan(
     """Print the estimated duration, and each run with the command that repeats it alone."""
     from fencepost.suites.record import previous_suites
     from fencepost.suites.run import preview
-    from harness.environment.doctor import MEMORY_MB
-    from harness.environment.resources import free_memory_mb
 
     previous = previous_suites(store, plan.suite.name, plan.suite.started)
     forecast = preview(plan, previous, jobs or _default_jobs(), free_memory_mb() // MEMORY_MB, limit_s)
@@ -221,16 +222,11 @@ def _print_plan(
 
 def _default_jobs() -> int:
     """The number of concurrent runs for which memory and cores suffice."""
-    from harness.environment.doctor import MEMORY_MB
-    from harness.environment.resources import max_parallel_runs
-
     return max_parallel_runs(MEMORY_MB, cores=2)
 
 
 def _print_result(suite: "Suite", folder: Path, resume_command: str, *, as_json: bool) -> None:
     """Print each run that needs a look, the remarks, the counts, and the paths."""
-    from harness.common.wording import printable
-    from harness.results.suite import CellState
     from reports.suites.wording import headline, lead, since, worst_first
 
     stream = sys.stderr if as_json else sys.stdout

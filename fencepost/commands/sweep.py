@@ -8,6 +8,7 @@ import click
 from fencepost import cli as command_flags
 from fencepost.commands import options as cli_options
 from fencepost.commands import output
+from fencepost.sharing import shared_spark
 from harness.common.documents import encode
 from harness.common.errors import ExitStatus, UsageError
 from harness.settings.options import FIELDS, parse
@@ -63,7 +64,6 @@ def command(
     options = cli_options.settle(cli_options.options_from(flags, (*quiet, *sets), None))
 
     from fencepost.runs.sweep import plan_points, remarks, status_of, sweep, table
-    from fencepost.sharing import shared_spark
 
     names = [name.strip() for name in (WORKLOADS if workload is None else workload).split(",")]
     crash_points = plan_points(list(dict.fromkeys(names)), options, limit_s)

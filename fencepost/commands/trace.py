@@ -4,9 +4,14 @@ import re
 
 import click
 
+from fencepost.checks.evidence import require_tables, wall_ms_at_zero
 from fencepost.checks.run_folders import find_run
 from fencepost.commands import output
 from harness.common.errors import ExitStatus, UsageError
+from harness.record.table_reader import RunTables
+from reports.pictures.trace_lines import trace_lines
+from reports.story import scopes
+from reports.story.run import Story
 
 _RECORD = re.compile(r"(?P<topic>[^/@]+)/(?P<partition>\d{1,9})@(?P<offset>\d{1,18})")
 
@@ -55,12 +60,6 @@ def command(
             f"{record} is not a record: name it as TOPIC/PARTITION@OFFSET, such as invoices/2@33"
         )
     folder = find_run(store)
-
-    from fencepost.checks.evidence import require_tables, wall_ms_at_zero
-    from harness.record.table_reader import RunTables
-    from reports.pictures.trace_lines import trace_lines
-    from reports.story import scopes
-    from reports.story.run import Story
 
     zero_ms = wall_ms_at_zero(folder)
     require_tables(folder)

@@ -11,7 +11,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from confluent_kafka import libversion
+
+from checkers.spark.session import reach_master
 from fencepost import registry
+from fencepost.checks.run_report import write_run_report
 from fencepost.checks.spark import RunSpark
 from fencepost.runs.planning import (
     draw_schedule,
@@ -33,6 +37,9 @@ from harness.common.progress import Progress
 from harness.common.wording import redact_text
 from harness.databases.interface import DatabaseBacklog, DatabaseParts, Service
 from harness.databases.registry import DATABASES
+from harness.environment.cache import cache_folder
+from harness.environment.doctor import DISK_MB, memory_mb
+from harness.environment.resources import PortBlock, require
 from harness.model.fault_names import is_drawn
 from harness.model.promises import HISTORY_FILE
 from harness.processes.spawn import Supervisor
@@ -85,8 +92,6 @@ def run(
     schedule = draw_schedule(options, workload) if schedule is None else schedule
     _show_plan(options, schedule, progress)
     if options.master.startswith("spark://"):  # fail early, because without Spark there is no verdict
-        from checkers.spark.session import reach_master
-
         reach_master(options.master)
     with Interrupt() as interrupt, ExitStack() as stack:
         spark = RunSpark(options, stack)
@@ -167,10 +172,6 @@ def perform_run(
 
     `spark` is started before the end of the run. None: the run is checked later, together with others.
     """
-    from harness.environment.cache import cache_folder
-    from harness.environment.doctor import DISK_MB, memory_mb
-    from harness.environment.resources import PortBlock, require
-
     root = Path(options.store)
     progress.phase("preparing")
     cache = cache_folder()
@@ -314,8 +315,6 @@ def report_edit(pipeline: Workload | CustomPipeline, digest: str | None, run_log
 
 
 def _save_verdict(folder: Path, verdict: Verdict, run_log: RunLog) -> None:
-    from fencepost.checks.run_report import write_run_report
-
     verdict.save(folder / "verdict.json")
     with run_log.phase("report"):
         write_run_report(folder, verdict, run_log.now_s())
@@ -352,8 +351,6 @@ def _delete_segments(folder: Path) -> None:
 
 
 def _versions(options: Options, prepared: "PreparedEnvironment") -> dict[str, str]:
-    from confluent_kafka import libversion
-
     database = prepared.postgres
     return {
         "fencepost": version("fencepost"),

@@ -9,9 +9,20 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from fencepost import registry
+from fencepost.checks import spark
 from harness.cluster import PRELOADED, Ability
+from harness.cluster.config import TOOL, check_settings, documented_settings
 from harness.cluster.kinds.registry import CLUSTERS
 from harness.common.errors import EnvironmentFailure, require_extra
+from harness.containers.daemon import try_remove_abandoned
+from harness.environment import java
+from harness.environment.cache import Builder
+from harness.environment.client_parts import fetch_client
+from harness.environment.container_image import PACKETS_LABEL
+from harness.environment.java import broker_command, find_java, require_in_process
+from harness.environment.preload import preload_library
+from harness.environment.prepare import prepare, prepare_upgrades
+from harness.processes.guardian import sweep_leftovers
 from harness.settings.kinds import ClientChoice
 from harness.settings.options import Options
 
@@ -39,12 +50,6 @@ def prepare_cluster(
         faults: Names of the planned faults.
         upgrades: The other versions of Kafka that brokers run later.
     """
-    from harness.cluster.config import TOOL, check_settings, documented_settings
-    from harness.environment.client_parts import fetch_client
-    from harness.environment.container_image import PACKETS_LABEL
-    from harness.environment.java import broker_command, find_java, require_in_process
-    from harness.environment.prepare import prepare, prepare_upgrades
-
     if "postgres" in stores:
         require_extra("a workload with tables in PostgreSQL", "psycopg")
     if "java" in clients:  # fail before anything is downloaded
@@ -84,10 +89,6 @@ def archives_beside(prepared: "PreparedEnvironment", say: Callable[[str], None])
     With archives, brokers start in half the time, and Spark starts 8 s sooner. The first run on a machine makes none,
     because it would take a minute longer.
     """
-    from fencepost.checks import spark
-    from harness.environment import java
-    from harness.environment.cache import Builder
-
     if prepared.kafka_is_new:
         yield
         return
@@ -117,8 +118,6 @@ def archives_beside(prepared: "PreparedEnvironment", say: Callable[[str], None])
 
 def _preload_library(cache: Path, faults: Collection[str]) -> Path | None:
     """The preloaded library. None: no fault needs it. Raises `EnvironmentFailure`."""
-    from harness.environment.preload import preload_library
-
     names = sorted(name for name in faults if registry.planned_nemeses()[name].needs & PRELOADED)
     if not names:
         return None
@@ -144,9 +143,6 @@ def image_choice(image: str, faults: Collection[str], say: Callable[[str], None]
 
 def end_leftovers(cache: Path, say: Callable[[str], None]) -> None:
     """End processes and containers that earlier runs left behind, and print a line for each."""
-    from harness.containers.daemon import try_remove_abandoned
-    from harness.processes.guardian import sweep_leftovers
-
     for leftover in [*sweep_leftovers(), *try_remove_abandoned(cache)]:
         say(f"ended what an earlier run had left: {leftover}")
 

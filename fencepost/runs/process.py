@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from harness.clients.client_properties import use_client_config
+from harness.clients.driver import DriverClient
 from harness.clients.interface import Client, GroupSettings, ProducerSettings
 from harness.clients.librdkafka_client import LibrdkafkaClient
 from harness.common.errors import ExitStatus, UsageError
@@ -69,8 +70,6 @@ LOOPS: Mapping[Delivery, type[Worker | MixedWorker | ProgramWorker]] = {
 def client_of(spec: ClientSpec) -> Client:
     """Create the client that a worker uses."""
     if spec.driver is not None:
-        from harness.clients.driver import DriverClient
-
         return DriverClient(spec.driver)
     if spec.name != "java":
         return LibrdkafkaClient()

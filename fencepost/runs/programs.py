@@ -11,6 +11,7 @@ from harness.clients.driver import Driver
 from harness.cluster.kinds.registry import clients_are_proxied
 from harness.common.errors import UsageError
 from harness.databases.registry import DATABASES
+from harness.environment.java import jvm_flags, jvm_library
 from harness.model.pipeline import PipelineSpec
 from harness.model.promises import Goal
 from harness.model.vocabulary import Exercise
@@ -36,7 +37,7 @@ from workloads.custom.command import ExternalProgram
 from workloads.custom.names import placeholder_values
 from workloads.custom.pipeline import CustomPipeline
 from workloads.model.policy import Delivery
-from workloads.model.workload import Workload
+from workloads.model.workload import Workload, largest_bytes
 
 if TYPE_CHECKING:
     from harness.environment import PreparedEnvironment
@@ -79,8 +80,6 @@ def draw_churn(
 
 def apply_options(spec: PipelineSpec, options: Options, workload: "Workload") -> PipelineSpec:
     """Add what the options require to the spec of a workload. Raises `UsageError` if the workload cannot do it."""
-    from workloads.model.workload import largest_bytes
-
     if options.record_bytes and not any(delivery.transforms for delivery in workload.deliveries):
         raise UsageError(
             f"record-bytes needs a workload that makes outputs from inputs, and {workload.name} does not: "
@@ -234,7 +233,6 @@ def jvm_spec(client: str, folder: Path, prepared: "PreparedEnvironment | None") 
     """The settings with which a worker starts a JVM. None if it does not use the Java client."""
     if client != "java" or prepared is None:
         return None
-    from harness.environment.java import jvm_flags, jvm_library
 
     return JvmSpec(
         jvm_library(prepared.java),

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from jinja2 import TemplateError
 from msgspec import structs
 
 from fencepost.checks.run_folders import sole_use
@@ -21,6 +22,9 @@ from harness.record.run_tables import create_folder, update_latest_link
 from harness.results.conclusions import recurrences
 from harness.results.suite import SUITE_FILE, Cell, CellState, Flake, Suite
 from harness.results.verdict import Verdict
+from reports.html.suite import draw
+from reports.suites.junit import junit
+from reports.suites.markdown import changes, summary
 
 MOST_SUITES = 30
 """Maximum number of suites in which the runs of a cell are counted, including the current suite."""
@@ -197,9 +201,6 @@ class SuiteRecord:
 
     def draw_pages(self) -> None:
         """Write `index.html`, `junit.xml`, `summary.md` and `news.md`. An error here changes no outcome."""
-        from reports.suites.junit import junit
-        from reports.suites.markdown import changes, summary
-
         try:
             for name, draw in (("junit.xml", junit), ("summary.md", summary), ("news.md", changes)):
                 (self.folder / name).write_text(draw(self.suite), encoding="utf-8")
@@ -208,9 +209,6 @@ class SuiteRecord:
         self._draw_page(self.suite)
 
     def _draw_page(self, suite: Suite) -> None:
-        from jinja2 import TemplateError
-
-        from reports.html.suite import draw
 
         part = self.folder / "index.part"
         try:

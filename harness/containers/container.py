@@ -15,6 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from docker.errors import APIError, NotFound
+from urllib3.exceptions import HTTPError
+
 from harness.common.errors import EnvironmentFailure, FaultFailed, StartFailed
 from harness.common.waiting import wait_for
 from harness.containers.daemon import LABEL, connect, note_path, removal_command, shorten, translate_errors
@@ -199,8 +202,6 @@ class Container:
 
     def read_file(self, file: PurePosixPath) -> bytes:
         """Return the content of a file, even if the process does not run. Empty if there is no such file."""
-        from docker.errors import NotFound
-
         with translate_errors(f"{file} of {self.name} could not be read"):
             try:
                 chunks, _ = self._handle.get_archive(str(file))
@@ -213,8 +214,6 @@ class Container:
 
     def remove(self) -> None:
         """Kill its process, and remove the container with its volumes. Raises `EnvironmentFailure`."""
-        from docker.errors import NotFound
-
         with translate_errors(f"{self.name} could not be removed"):
             try:
                 self._handle.remove(force=True, v=True)
@@ -254,8 +253,6 @@ class Container:
 
     def _follow(self, output: Any) -> None:
         """Append the output to the log file until the process or the daemon ends."""
-        from urllib3.exceptions import HTTPError
-
         with self.log_file.open("ab", buffering=0) as log:
             try:
                 for chunk in output:
@@ -375,8 +372,6 @@ class ContainerFactory:
 
         The context value is a function that returns the proof, or "" if there is none. Raises `FaultFailed`.
         """
-        from docker.errors import APIError
-
         name = self._networks[LINKS].name
         with translate_errors(f"{container.name} could not be disconnected", FaultFailed):
             network = connect().networks.get(name)
