@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from fencepost.checks import check as checking
-from fencepost.checks import spark
 from fencepost.checks.check import Results, check
 from fencepost.checks.evidence import Evidence
 from fencepost.checks.run_folders import NamedHistory
@@ -61,7 +60,7 @@ def fake_spark(monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
     monkeypatch.setattr(checking, "open_evidence", open_evidence)
     monkeypatch.setattr(checking, "check_stored_runs", fake.check)
     monkeypatch.setattr(checking, "split_into_chunks", lambda folders: [[n] for n in range(len(folders))])
-    monkeypatch.setattr(spark, "open_spark", fake.open_spark)
+    monkeypatch.setattr(checking, "open_spark", fake.open_spark)
     return fake
 
 

@@ -203,7 +203,7 @@ def test_a_pinned_librdkafka_is_first_on_the_path_of_every_process(tmp_path: Pat
 def test_a_pinned_java_client_replaces_that_of_the_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.environment.java.jvm_library", lambda java: Path("/libjvm.so"))
+    monkeypatch.setattr("fencepost.runs.programs.jvm_library", lambda java: Path("/libjvm.so"))
     jar = Path("/cache/kafka-clients-3.9.1.jar")
     parts = ClientParts(client_version("java", "3.9.1"), jar.parent, (jar,))
     spec, env = launch(Options(client="java:3.9.1", seed=1), parts, tmp_path)
