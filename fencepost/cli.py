@@ -21,10 +21,26 @@ from harness.common.errors import ExitStatus, FencepostError, UsageError
 from harness.common.wording import redact_text, unknown
 from harness.settings.options import FIELDS, parse
 
-COMMANDS = (
-    "run", "check", "report", "replay", "trace", "export", "reproducer", "suite", "compare", "sweep", "explore",
-    "known-bugs", "list", "explain", "doctor", "clean", "init",
-)  # fmt: skip
+COMMANDS = {
+    "run": "Run a pipeline under faults, and check it.",
+    "check": "Check stored runs and external histories.",
+    "report": "Write the report of a stored run again.",
+    "replay": "Run a stored run again, on a new cluster.",
+    "trace": "Show what happened to one record or operation.",
+    "export": "Write a stored run as a trace for Perfetto.",
+    "reproducer": "Make a folder from an invalid run, to attach to a bug report.",
+    "suite": "Run a matrix of runs, with one result page.",
+    "compare": "Show two runs, or two suites, next to each other.",
+    "sweep": "Crash a worker at every step of its loop.",
+    "explore": "Try every single fault on the messages of small programs.",
+    "known-bugs": "Show known bugs of Kafka and of its clients.",
+    "list": "List workloads, faults, defects, anomalies, ...",
+    "explain": "Explain a reason code, or an anomaly.",
+    "doctor": "List what a run needs, and what is missing.",
+    "clean": "Remove what killed runs have left behind.",
+    "init": "Write a pipeline.toml to describe your own pipeline.",
+}
+"""The commands in the order of the help text, with its line about each. So `fencepost --help` loads no command."""
 HIDDEN = ("_serve",)
 """Commands that only Fencepost itself calls."""
 NAME = "fencepost"
@@ -42,6 +58,11 @@ class CommandGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """List the commands in the order of the help text."""
         return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands, without loading them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in (*COMMANDS, *HIDDEN):

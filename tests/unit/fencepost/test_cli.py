@@ -9,10 +9,11 @@ from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
 
+import click
 import pytest
 
 from fencepost import registry
-from fencepost.cli import COMMANDS, run_command_line
+from fencepost.cli import COMMANDS, command_group, run_command_line
 from fencepost.commands.list import KINDS
 
 
@@ -42,6 +43,20 @@ def test_each_command_has_help_with_an_example(command, fencepost: Command):
     process = fencepost(command, "--help")
     assert process.returncode == 0
     assert re.search(rf"Example:\n +fencepost {command}", process.stdout)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_text_has_the_line_of_each_command(name: str):
+    command = command_group.get_command(click.Context(command_group), name)
+    assert command is not None
+    assert command.get_short_help_str(limit=100) == COMMANDS[name]
+
+
+@pytest.mark.processes
+def test_the_list_of_commands_loads_none_of_them():
+    code = "import sys; from fencepost import cli; cli.run_command_line(['--help']); print(*sys.modules)"
+    process = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert not [name for name in process.stdout.split() if name.startswith("fencepost.commands")]
 
 
 @pytest.mark.processes
