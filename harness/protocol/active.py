@@ -1,19 +1,12 @@
 """The rules that are in force: which messages they act on, and which kept messages are due."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
 
+from harness.protocol.frames import FrameSplitter
 from harness.protocol.rules import Action, Frame, ProtocolRule
 from harness.record.protocol_journal import ProxyJournal, RequestRecord, RuleEvent, now_ns
-
-
-class Deliverable(Protocol):
-    """A message that a rule keeps. It knows how to deliver itself."""
-
-    def deliver(self) -> None:
-        """Deliver the message. It may be called once."""
-        ...
 
 
 @dataclass(eq=False)
@@ -23,13 +16,13 @@ class Kept:
     rule: "ActiveRule"
     request: RequestRecord
     frame: Frame
-    message: Deliverable
+    deliver: Callable[["Kept"], None]  # delivers the message; called once
     steps: int = 0  # how many messages of `release.after` were seen
     released: bool = False
     done: bool = False  # it was answered, or can no longer be
     took_effect: bool = False  # delivered and answered; delayed and delivered; a response: the client got it
     in_time: bool = False  # it was released as its rule says; False: by the heal, or of a swap by the time
-    waiting: list["Trigger"] = field(default_factory=list)
+    waiting: list["WaitingMessage"] = field(default_factory=list)
 
     def concerns(self, frame: Frame) -> bool:
         """Return whether a message is of the same transactional id or group. A message without either is."""
@@ -71,12 +64,26 @@ class Kept:
         self.waiting.clear()
 
 
-class Trigger(Protocol):
-    """One direction of a connection, which waits until a released message was answered."""
+@dataclass(eq=False)
+class WaitingMessage:
+    """A message that waits, with everything behind it, until the requests that it released were answered."""
+
+    splitter: FrameSplitter
+    pass_message: Callable[[], None]
+    waits_for: list[Kept]
+    passed: bool = False
 
     def go_on(self) -> None:
-        """Let messages pass again."""
-        ...
+        """Let it pass if all answers are here."""
+        if all(kept.done for kept in self.waits_for):
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Let it pass, unless it has passed."""
+        if not self.passed:
+            self.passed = True
+            self.pass_message()
+            self.splitter.unblock()
 
 
 @dataclass(eq=False)
@@ -171,3 +178,24 @@ class ActiveRule:
     def swaps(self) -> bool:
         """Whether it changes the order of messages."""
         return self.rule.action is Action.SWAP
+
+
+@dataclass(eq=False)
+class Outstanding:
+    """A request on a connection whose response has not passed yet."""
+
+    record: RequestRecord
+    frame: Frame | None  # None: the request was not decoded
+    key: int
+    swallow: bool = False  # the client does not get its response
+    change: Callable[[Frame], Frame] | None = None  # applied to its response
+    after: Callable[[], None] | None = None  # called when its response has come
+    on_end: Callable[[], None] | None = None  # called when the client has got a response, or never will
+    ready: bytes | None = None  # a response that waits until those of earlier requests have passed
+    kept: Kept | None = None
+
+    def end(self) -> None:
+        """Call `on_end`, once."""
+        on_end, self.on_end = self.on_end, None
+        if on_end is not None:
+            on_end()

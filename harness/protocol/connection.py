@@ -1,21 +1,21 @@
 """One connection of a client through the proxy to a broker."""
 
-import asyncio
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from harness.model.kafka_protocol import error_codes
-from harness.protocol.active import ActiveRule, Kept
+from harness.protocol.active import ActiveRule, Kept, Outstanding, WaitingMessage
 from harness.protocol.frames import (
     Bytes,
     FrameSplitter,
     NotKafka,
+    Side,
     decode_request,
     decode_response,
     encode_request,
     encode_response,
+    produce_names,
     with_correlation,
 )
 from harness.protocol.responses import ADDRESS_APIS, AddressMap, error_response, errors_in, set_errors
@@ -29,78 +29,6 @@ ANSWER_TIMEOUT_S = 5.0
 FIRST_OWN_CORRELATION = 1 << 30
 """Copies of requests get correlation ids from here on. Clients count from 0."""
 PRODUCE = 0
-_INT16 = struct.Struct(">h")
-
-
-@dataclass(eq=False)
-class Outstanding:
-    """A request on a connection whose response has not passed yet."""
-
-    record: RequestRecord
-    frame: Frame | None  # None: the request was not decoded
-    key: int
-    swallow: bool = False  # the client does not get its response
-    change: Callable[[Frame], Frame] | None = None  # applied to its response
-    after: Callable[[], None] | None = None  # called when its response has come
-    on_end: Callable[[], None] | None = None  # called when the client has got a response, or never will
-    ready: bytes | None = None  # a response that waits until those of earlier requests have passed
-    kept: Kept | None = None
-
-    def end(self) -> None:
-        """Call `on_end`, once."""
-        on_end, self.on_end = self.on_end, None
-        if on_end is not None:
-            on_end()
-
-
-class Side(asyncio.Protocol):
-    """One end of a connection: that of the client, or that of the broker."""
-
-    def __init__(self, on_data: Callable[[bytes], None], on_lost: Callable[[], None]) -> None:
-        self.on_made: Callable[[asyncio.Transport], None] | None = None
-        self._on_data = on_data
-        self._on_lost = on_lost
-        self.transport: asyncio.Transport | None = None
-        self.stream: asyncio.StreamWriter | None = (
-            None  # kept, because a stream closes its transport at its end
-        )
-        self.other: Side | None = None
-        self._reading_pauses: set[str] = set()  # why nothing is read
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.set_write_buffer_limits(high=1 << 20)
-        if self.on_made is not None:
-            self.on_made(transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._on_data(data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._on_lost()
-
-    def pause_writing(self) -> None:
-        if self.other is not None:
-            self.other.pause_reading("the other side is slow", paused=True)
-
-    def resume_writing(self) -> None:
-        if self.other is not None:
-            self.other.pause_reading("the other side is slow", paused=False)
-
-    def pause_reading(self, why: str, *, paused: bool) -> None:
-        """Pause reading for a reason, or take the reason back. Bytes are read while there is none."""
-        (self._reading_pauses.add if paused else self._reading_pauses.discard)(why)
-        if self.transport is not None and not self.transport.is_closing():
-            (self.transport.pause_reading if self._reading_pauses else self.transport.resume_reading)()
-
-    def write(self, data: Bytes) -> None:
-        if self.transport is not None and not self.transport.is_closing():
-            self.transport.write(data)
-
-    @property
-    def is_open(self) -> bool:
-        return self.transport is not None and not self.transport.is_closing()
 
 
 @dataclass(eq=False)
@@ -112,9 +40,8 @@ class Connection:
     number: int
     addresses: AddressMap | None = None  # the addresses that the client gets; None: the brokers' own
     client_id: str | None = None
-    outstanding: dict[int, Outstanding] = field(
-        default_factory=dict
-    )  # by correlation id, in the client's order
+    # By correlation id, in the client's order.
+    outstanding: dict[int, Outstanding] = field(default_factory=dict)
     kept: list[Kept] = field(default_factory=list)
     client_gone: bool = False
     _own_correlation: int = FIRST_OWN_CORRELATION
@@ -165,7 +92,7 @@ class Connection:
         correlation = int.from_bytes(head[8:12], signed=True)
         if key in self.proxy.decoded_requests:
             return True
-        names, unanswered = _produce_names(head, version) if key == PRODUCE else ((), False)
+        names, unanswered = produce_names(head, version) if key == PRODUCE else ((), False)
         record = self._record(key, version, correlation, int.from_bytes(head[:4]) + 4, names)
         record.delivered_ns = record.seen_ns
         self.proxy.note_request(record, {})
@@ -291,7 +218,7 @@ class Connection:
         was_open = self.client.is_open
 
         def answered() -> None:
-            words = f"{record}, whose connection was closed, was answered {_errors(record)}"
+            words = f"{record}, whose connection was closed, was answered {record.errors_text}"
             active.note("answered", record, words)
             if was_open:
                 active.prove(record)
@@ -353,8 +280,8 @@ class Connection:
     ) -> None:
         assert outstanding.frame is not None
         blocks = block and not swallow
-        message = KeptRequest(self, raw, outstanding, blocks)
-        kept = Kept(active, outstanding.record, outstanding.frame, message)
+        deliver = partial(self._deliver_kept, raw, outstanding, blocks)
+        kept = Kept(active, outstanding.record, outstanding.frame, deliver)
         outstanding.kept, outstanding.swallow = kept, swallow
         self.kept.append(kept)
         active.kept.append(kept)
@@ -480,7 +407,7 @@ class Connection:
         act(active, raw, frame, outstanding)
 
     def _hold_response(self, active: ActiveRule, raw: bytes, frame: Frame, outstanding: Outstanding) -> None:
-        kept = Kept(active, outstanding.record, frame, KeptResponse(self, raw, outstanding))
+        kept = Kept(active, outstanding.record, frame, partial(self._return_kept, raw, outstanding))
         self.kept.append(kept)
         active.kept.append(kept)
         active.note(f"its response was {active.keeps_words}", outstanding.record)
@@ -489,7 +416,7 @@ class Connection:
 
     def _drop_response(self, active: ActiveRule, raw: bytes, frame: Frame, outstanding: Outstanding) -> None:
         record, outstanding.swallow = outstanding.record, True
-        words = f"{record} was answered {_errors(record)}, and its client never knew"
+        words = f"{record} was answered {record.errors_text}, and its client never knew"
         active.note("its response was dropped", record, words)
         active.prove(record)
         self._return(outstanding, raw)
@@ -523,7 +450,7 @@ class Connection:
 
     def _with_error(self, active: ActiveRule, outstanding: Outstanding, response: Frame) -> Frame:
         record, rule = outstanding.record, active.rule
-        was = _errors(record)
+        was = record.errors_text
         api = self.proxy.schemas.api(response.api)
         response.body = set_errors(api, response.body, response.version, error_codes()[rule.error])
         record.broker_errors, record.errors = record.errors, errors_in(api, response.body, response.version)
@@ -571,7 +498,7 @@ class Connection:
             after()
             self._close_if_unused()
         if (kept := outstanding.kept) is not None and kept.released:
-            words = f"{kept.request} was answered {_errors(kept.request)}"
+            words = f"{kept.request} was answered {kept.request.errors_text}"
             kept.rule.note("answered", kept.request, words)
             kept.took_effect = True
             kept.finish()
@@ -581,18 +508,7 @@ class Connection:
 
     def _observe(self, frame: Frame, splitter: FrameSplitter, pass_message: Callable[[], None]) -> bool:
         """Release what is due because of this message. Return whether the message must wait for the answers."""
-        due = [kept for active in self.proxy.rules.values() for kept in active.observe(frame)]
-        reason = f"when {frame.api} {frame.message} {frame.correlation} was seen"
-        waits_for = []
-        for kept in due:
-            if (after_s := kept.rule.rule.release.after_s) is not None:
-                self.proxy.later(
-                    after_s, partial(self.proxy.release, kept, f"{after_s:g} s after {reason[5:]}")
-                )
-            else:
-                self.proxy.release(kept, reason)
-                waits_for.append(kept)
-        waits_for = [kept for kept in waits_for if not kept.done]
+        waits_for = self.proxy.release_due(frame)
         if not waits_for:
             return False
         splitter.block()
@@ -602,22 +518,19 @@ class Connection:
         self.proxy.later(ANSWER_TIMEOUT_S, trigger.give_up)
         return True
 
-    def deliver_kept(self, raw: bytes, outstanding: Outstanding) -> None:
-        """Send a request that was kept."""
-        kept = outstanding.kept
+    def _deliver_kept(self, raw: bytes, outstanding: Outstanding, blocks: bool, kept: Kept) -> None:
+        """Send a request that was kept. If it `blocks`, nothing else on its connection has passed since."""
+        outstanding.swallow |= self.client_gone
         if self.broker.is_open:
-            if kept is not None:
-                kept.took_effect = kept.rule.rule.action is Action.DELAY
+            kept.took_effect = kept.rule.rule.action is Action.DELAY
             self._forward(raw, outstanding)
-        if kept is not None and self.outstanding.get(outstanding.record.correlation) is not outstanding:
+        if self.outstanding.get(outstanding.record.correlation) is not outstanding:
             kept.finish()  # no response will come
             self._forget(kept)
+        if blocks:
+            self._requests.unblock()
 
-    def unblock_requests(self) -> None:
-        """Let requests pass again, behind one that was kept."""
-        self._requests.unblock()
-
-    def return_kept(self, kept: Kept, raw: bytes, outstanding: Outstanding) -> None:
+    def _return_kept(self, raw: bytes, outstanding: Outstanding, kept: Kept) -> None:
         """Return a response that was kept."""
         self._return(outstanding, raw)
         kept.took_effect = outstanding.record.returned_ns is not None
@@ -684,80 +597,3 @@ class Connection:
         for side in (self.client, self.broker):
             if side.transport is not None and not side.transport.is_closing():
                 side.transport.close()
-
-
-@dataclass(eq=False)
-class KeptRequest:
-    """A request that a rule keeps."""
-
-    connection: Connection
-    raw: bytes
-    outstanding: Outstanding
-    blocks: bool  # nothing else on its connection passes before it
-
-    def deliver(self) -> None:
-        connection = self.connection
-        self.outstanding.swallow |= connection.client_gone
-        connection.deliver_kept(self.raw, self.outstanding)
-        if self.blocks:
-            connection.unblock_requests()
-
-
-@dataclass(eq=False)
-class KeptResponse:
-    """A response that a rule keeps."""
-
-    connection: Connection
-    raw: bytes
-    outstanding: Outstanding
-
-    def deliver(self) -> None:
-        kept = next(each for each in self.connection.kept if each.message is self)
-        self.connection.return_kept(kept, self.raw, self.outstanding)
-
-
-@dataclass(eq=False)
-class WaitingMessage:
-    """A message that waits, with everything behind it, until the requests that it released were answered."""
-
-    splitter: FrameSplitter
-    pass_message: Callable[[], None]
-    waits_for: list[Kept]
-    passed: bool = False
-
-    def go_on(self) -> None:
-        """Let it pass if all answers are here."""
-        if all(kept.done for kept in self.waits_for):
-            self.give_up()
-
-    def give_up(self) -> None:
-        """Let it pass, unless it has passed."""
-        if not self.passed:
-            self.passed = True
-            self.pass_message()
-            self.splitter.unblock()
-
-
-def _errors(record: RequestRecord) -> str:
-    return ", ".join(record.errors) or "NONE"
-
-
-def _produce_names(head: memoryview, version: int) -> tuple[tuple[str, ...], bool]:
-    """Return the transactional id of a Produce request, and whether it gets no response (acks = 0)."""
-    flexible = version >= 9
-    at = 12
-    try:
-        (size,) = _INT16.unpack_from(head, at)
-        at += 2 + max(0, size)
-        if flexible:
-            at += 1  # no tagged fields in the header
-            length, at = head[at] - 1, at + 1
-            if length >= 127:
-                length, at = (head[at - 1] & 0x7F | head[at] << 7) - 1, at + 1
-        else:
-            (length,), at = _INT16.unpack_from(head, at), at + 2
-        (acks,) = _INT16.unpack_from(head, at + max(0, length))
-        name = str(head[at : at + length], "utf-8") if length >= 0 else None
-    except (IndexError, struct.error, UnicodeDecodeError):
-        return (), False  # only the start of the request has come
-    return (() if name is None else (name,)), acks == 0

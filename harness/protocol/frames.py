@@ -1,9 +1,11 @@
-"""Split a stream of bytes into Kafka's messages, and read what rules and the journal need of them.
+"""Carry the bytes of a connection, split them into Kafka's messages, and read what rules and the journal need.
 
 A message on the wire is its size (4 bytes) and then its content. `FrameSplitter` passes most bytes on as they come, in
 the chunks in which they come, and collects only those messages that are to be decoded.
 """
 
+import asyncio
+import struct
 from collections.abc import Callable, Iterable
 
 from harness.protocol.responses import errors_in
@@ -21,10 +23,61 @@ SLICE_BYTES = 16 * 1024
 LARGEST_BYTES = MAX_RESPONSE_BYTES
 """A larger message ends its connection, so that the proxy's memory is bounded and no message passes unseen."""
 Bytes = bytes | bytearray | memoryview
+_INT16 = struct.Struct(">h")
 
 
 class NotKafka(Exception):
     """The bytes on a connection are not Kafka's protocol."""
+
+
+class Side(asyncio.Protocol):
+    """One end of a connection: that of the client, or that of the broker."""
+
+    def __init__(self, on_data: Callable[[bytes], None], on_lost: Callable[[], None]) -> None:
+        self.on_made: Callable[[asyncio.Transport], None] | None = None
+        self._on_data = on_data
+        self._on_lost = on_lost
+        self.transport: asyncio.Transport | None = None
+        self.stream: asyncio.StreamWriter | None = (
+            None  # kept, because a stream closes its transport at its end
+        )
+        self.other: Side | None = None
+        self._reading_pauses: set[str] = set()  # why nothing is read
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.set_write_buffer_limits(high=1 << 20)
+        if self.on_made is not None:
+            self.on_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._on_data(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._on_lost()
+
+    def pause_writing(self) -> None:
+        if self.other is not None:
+            self.other.pause_reading("the other side is slow", paused=True)
+
+    def resume_writing(self) -> None:
+        if self.other is not None:
+            self.other.pause_reading("the other side is slow", paused=False)
+
+    def pause_reading(self, why: str, *, paused: bool) -> None:
+        """Pause reading for a reason, or take the reason back. Bytes are read while there is none."""
+        (self._reading_pauses.add if paused else self._reading_pauses.discard)(why)
+        if self.transport is not None and not self.transport.is_closing():
+            (self.transport.pause_reading if self._reading_pauses else self.transport.resume_reading)()
+
+    def write(self, data: Bytes) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(data)
+
+    @property
+    def is_open(self) -> bool:
+        return self.transport is not None and not self.transport.is_closing()
 
 
 class FrameSplitter:
@@ -282,3 +335,24 @@ def _collect_names(fields: tuple[Field, ...], body: Message, ids: list[str], gro
         elif field.is_struct:
             for each in value if field.is_array else (value,):
                 _collect_names(field.fields, each, ids, groups)
+
+
+def produce_names(head: memoryview, version: int) -> tuple[tuple[str, ...], bool]:
+    """Return the transactional id of a Produce request, and whether it gets no response (acks = 0)."""
+    flexible = version >= 9
+    at = 12
+    try:
+        (size,) = _INT16.unpack_from(head, at)
+        at += 2 + max(0, size)
+        if flexible:
+            at += 1  # no tagged fields in the header
+            length, at = head[at] - 1, at + 1
+            if length >= 127:
+                length, at = (head[at - 1] & 0x7F | head[at] << 7) - 1, at + 1
+        else:
+            (length,), at = _INT16.unpack_from(head, at), at + 2
+        (acks,) = _INT16.unpack_from(head, at + max(0, length))
+        name = str(head[at : at + length], "utf-8") if length >= 0 else None
+    except (IndexError, struct.error, UnicodeDecodeError):
+        return (), False  # only the start of the request has come
+    return (() if name is None else (name,)), acks == 0

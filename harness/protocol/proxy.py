@@ -20,7 +20,8 @@ from typing import Any
 from harness.clients.client_properties import use_client_config
 from harness.common.errors import EnvironmentFailure
 from harness.processes.messages import ProcessMessage, decode, encode
-from harness.protocol.connection import Connection, Side
+from harness.protocol.connection import Connection
+from harness.protocol.frames import Side
 from harness.protocol.responses import HOST, AddressMap
 from harness.protocol.schemas import Schemas
 from harness.protocol.state import ProxyRequest, ProxyState

@@ -4,6 +4,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from harness.common.wording import HARNESS_CLIENT_ID
 from harness.processes.messages import ProcessMessage
@@ -221,7 +222,20 @@ class ProxyState:
         kept.released, kept.in_time = True, in_time
         kept.rule.missed += not in_time
         kept.rule.note("released", kept.request, kept.words_of_release(reason), reason)
-        kept.message.deliver()
+        kept.deliver(kept)
+
+    def release_due(self, frame: Frame) -> list[Kept]:
+        """Release what is due because of a message. Return those of which the message must wait for the answer."""
+        due = [kept for active in self.rules.values() for kept in active.observe(frame)]
+        seen = f"{frame.api} {frame.message} {frame.correlation} was seen"
+        waits_for = []
+        for kept in due:
+            if (after_s := kept.rule.rule.release.after_s) is not None:
+                self.later(after_s, partial(self.release, kept, f"{after_s:g} s after {seen}"))
+            else:
+                self.release(kept, f"when {seen}")
+                waits_for.append(kept)
+        return [kept for kept in waits_for if not kept.done]
 
     def answer(self, request: ProxyRequest) -> RuleStatus | ObservedClients | UndecodedMessages:
         """Carry out a message of the run."""

@@ -75,6 +75,11 @@ class RequestRecord:
         """The broker at the end of its link."""
         return self.link.partition("->")[2].partition(":")[0]
 
+    @property
+    def errors_text(self) -> str:
+        """The errors in its response, in words. `NONE`: it has none."""
+        return ", ".join(self.errors) or "NONE"
+
 
 @dataclass(frozen=True)
 class RuleEvent:
