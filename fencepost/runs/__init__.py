@@ -1,4 +1,5 @@
-"""From options to a finished run: plan, prepare, run, and report progress.
+"""From options to a finished run: plan it, prepare its parts, carry it out.
 
-Start with `carry_out`.
+Begin with `carry_out`. `planning` makes the run plan, with `protocol_rules` and `written_schedule`. `programs` says
+what each process runs, and `process` is that process.
 """

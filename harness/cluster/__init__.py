@@ -1,7 +1,8 @@
 """The interface of all cluster kinds, and their abilities.
 
 `Cluster` answers the queries of faults: leaders, coordinators, in-sync replicas and log sizes. It asks the brokers on
-connections that no fault can cut.
+connections that no fault can cut. `local`, `docker` and `external` implement it, and `kinds` says what each can do.
+`admin`, `operations` and `questions` are requests to brokers, and `proxies` carry the links.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,1 +1,1 @@
-"""Docker: the daemon, the containers of a run, and the removal of the containers of killed runs."""
+"""Docker: the `container`s of a run, and the `daemon`, with the removal of what killed runs have left on it."""

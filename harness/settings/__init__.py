@@ -1,1 +1,1 @@
-"""The settings of a run: options, the types of their values, and `run.toml`."""
+"""The settings of a run: `options`, the types of their values (`kinds`), and `run.toml` (`run_file`)."""
