@@ -10,10 +10,9 @@ from pyspark.sql import SparkSession
 
 from checkers.checker import EXTERNAL_HISTORIES, PREMISES, Checker
 from checkers.checking.run_checks import CheckOutput, Phase, no_progress, run_checkers
-from checkers.contrasts.conclude import conclude
+from checkers.contrasts.conclude import conclude, undecided_rows, without_evidence
 from checkers.contrasts.dimensions import RunFacts
 from checkers.contrasts.subjects import RunSubjects
-from checkers.contrasts.undecided import undecided_rows, without_evidence
 from checkers.findings import PERMITTED_SUFFIX, Findings
 from checkers.gaps.facts import ENDS
 from checkers.gaps.registry import MissingEvidence, find_gaps

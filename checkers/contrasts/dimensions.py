@@ -2,17 +2,17 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.contrasts.contrast import Categories, Codes, Dimension, Numbers, Scale
-from checkers.contrasts.partitioners import PARTITIONERS
 from checkers.contrasts.subjects import INPUT, TRANSACTION, RunSubjects
 from checkers.stored.sources import StoredRun
 from harness.common.wording import printable
@@ -26,6 +26,8 @@ MOST_FIELDS, MOST_CONTENTS = 12, 50_000
 """Contents are compared by their first fields, if there are not too many of them."""
 BEFORE, AT_ONCE, LATER = range(3)
 """Phases: before the first fault; while one acted, or shortly after; between faults, or after all."""
+_SEED, _M = 0x9747B28C, 0x5BD1E995
+_MASK = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
@@ -371,3 +373,40 @@ def _categories(dimension: str, values: Sequence[str | None], predicate: str) ->
 
 def _texts(rows: pa.Table, name: str) -> list[Any]:
     return rows[name].to_pylist() if name in rows.column_names else [None] * len(rows)
+
+
+def murmur2(key: bytes) -> int:
+    """Return Kafka's 32-bit murmur2 hash (`org.apache.kafka.common.utils.Utils.murmur2`)."""
+    value = _SEED ^ len(key)
+    whole = len(key) & ~3
+    for start in range(0, whole, 4):
+        part = int.from_bytes(key[start : start + 4], "little") * _M & _MASK
+        part = (part ^ part >> 24) * _M & _MASK
+        value = value * _M & _MASK ^ part
+    if rest := key[whole:]:
+        value = (value ^ int.from_bytes(rest, "little")) * _M & _MASK
+    value = (value ^ value >> 13) * _M & _MASK
+    return value ^ value >> 15
+
+
+def fnv1a(key: bytes) -> int:
+    """Return the 32-bit FNV-1a hash."""
+    value = 0x811C9DC5
+    for byte in key:
+        value = (value ^ byte) * 0x01000193 & _MASK
+    return value
+
+
+def _by_sarama(key: bytes, partitions: int) -> int:
+    """Sarama takes the hash as a signed number, and the absolute value of the remainder."""
+    value = fnv1a(key)
+    signed = value - (1 << 32) if value >> 31 else value
+    return abs(signed) % partitions
+
+
+PARTITIONERS: Mapping[str, tuple[str, Callable[[bytes, int], int]]] = {
+    "murmur2": ("Java clients", lambda key, partitions: (murmur2(key) & 0x7FFFFFFF) % partitions),
+    "CRC32": ("librdkafka", lambda key, partitions: crc32(key) % partitions),
+    "FNV-1a": ("sarama", _by_sarama),
+}
+"""By name: the clients whose default it is, and the function from a key and the number of partitions to a partition."""

@@ -46,10 +46,9 @@ from reports.conclusions import (
 from reports.findings_text import describe_indeterminate
 from reports.html import checked, excerpts, folder
 from reports.html.findings import ReportAnomaly, examples, report_anomalies
-from reports.html.program_logs import program_logs
 from reports.html.stories import ReportStory, report_stories
 from reports.html.template import WIDTHS, Drawings, policy, template
-from reports.html.under_test import ObservedFact, observed
+from reports.html.under_test import ObservedFact, observed, program_logs
 from reports.junit import junit
 from reports.liveness_text import describe_recovery, recovery_details
 from reports.pictures import static

@@ -10,9 +10,8 @@ import pytest
 
 from checkers.contrasts.conclude import conclude
 from checkers.contrasts.contrast import Categories, Dimension, Scale, best_contrasts
-from checkers.contrasts.dimensions import RunFacts
+from checkers.contrasts.dimensions import PARTITIONERS, RunFacts, fnv1a, murmur2
 from checkers.contrasts.origin import with_control
-from checkers.contrasts.partitioners import PARTITIONERS, fnv1a, murmur2
 from checkers.contrasts.subjects import INPUT, RunSubjects, SampledSubjects
 from harness.results.conclusions import Contrast, ControlRun, Origin, OriginKind
 from harness.results.verdict import AnomalyFindings, FaultReport

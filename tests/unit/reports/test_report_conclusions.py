@@ -15,8 +15,7 @@ from harness.results.conclusions import (
 )
 from harness.results.verdict import AnomalyFindings, Validity, Verdict
 from reports.html.page import densities, draw, earlier_runs
-from reports.html.program_logs import program_logs
-from reports.html.under_test import observed
+from reports.html.under_test import observed, program_logs
 from tests.support.html_page import HOSTILE, Page
 from tests.support.log_tables import IN, OUT, batch, marker, offset_commit, plain, write_run
 from tests.support.synthetic_store import make_verdict, write_store
