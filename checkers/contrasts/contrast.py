@@ -11,7 +11,7 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
-from harness.common.wording import join_words, number
+from harness.common.wording import number
 from harness.results.conclusions import Contrast
 
 MOST_CONTRASTS = 3
@@ -110,7 +110,7 @@ def _candidates(dimension: Dimension, affected: Flags, weights: Numbers) -> Iter
             break
         codes = order[:most]
         names = [dimension.names[code] for code in codes]
-        words = join_words(sorted(names), MOST_VALUES).replace(" and ", " or ")
+        words = " or ".join(filter(None, (", ".join(sorted(names)[:-1]), sorted(names)[-1])))
         has = np.isin(dimension.codes, codes)
         yield Candidate(dimension.dimension, words, dimension.predicate.format(words), has, most)
     if order:  # the value of most affected subjects, which may not have the highest share

@@ -344,9 +344,35 @@ def _contents(comparison: SubjectComparison) -> Iterator[Dimension]:
             yield Scale(f"content: {shown}", numbers, phrase + " {} or more", phrase + " less than {}")
         else:
             texts = [None if value is None else printable(value, 40) for value in values]
+            yield _where_partitioners_agree(comparison, shown, values)
             yield from _categories(
                 f"content: {shown}", texts, f"must lead to an output whose `{shown}` is {{}}"
             )
+
+
+def _where_partitioners_agree(comparison: SubjectComparison, field: str, values: Sequence[Any]) -> Dimension:
+    """Say whether the default partitioners of librdkafka and of Java clients put a field into one partition. A program
+    may look for it under this key, for instance in a join.
+    """
+    count: dict[str, int] = defaultdict(int)
+    for topic, _ in comparison.facts.partitions.values():
+        count[topic] += 1
+    by_crc, by_murmur = PARTITIONERS["CRC32"][1], PARTITIONERS["murmur2"][1]
+    codes = np.full(len(values), -1, np.int64)
+    agrees: dict[tuple[str, int], bool] = {}
+    for n, (value, tp) in enumerate(zip(values, comparison.tps, strict=True)):
+        if isinstance(value, str) and not np.isnan(tp):
+            of_field = value, count[comparison.facts.partitions.get(int(tp), ("", 0))[0]] or 1
+            if of_field not in agrees:
+                agrees[of_field] = by_crc(value.encode(), of_field[1]) == by_murmur(
+                    value.encode(), of_field[1]
+                )
+            codes[n] = int(agrees[of_field])
+    names = (
+        f"have a `{field}` for which CRC32 (librdkafka) and murmur2 (Java clients) choose different partitions",
+        f"have a `{field}` for which CRC32 (librdkafka) and murmur2 (Java clients) choose one partition",
+    )
+    return Categories(f"key by field {field}", codes, names)
 
 
 def _fields(text: str) -> Mapping[str, Any]:

@@ -96,7 +96,7 @@ def _without_faults(anomaly: str, contrasts: Sequence[Contrast], why: str) -> Or
     if by_partitioner:
         look = (
             "The inputs are not in the partitions in which the program looks for their keys: set `partitioner` in "
-            "[inputs.NAME] to that of the program's own producers"
+            "[inputs.NAME] to that of the program's own producers (murmur2_random for Java)"
         )
         return Origin(OriginKind.TEST, f"not caused by the faults: {why}. {look}")
     if anomaly in CONTENT:

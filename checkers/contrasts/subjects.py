@@ -134,7 +134,11 @@ def _hits(findings: DataFrame) -> DataFrame:
 def _universe(s: Sources, tables: Tables) -> dict[str, DataFrame]:
     """Return by kind the subjects of all runs: run, tp, offset, op, and what the shared tables say of them."""
     nothing = "cast(null as bigint)"
-    inputs = tables.inputs.where("visible").selectExpr(
+    expected = "size(expected) > 0 or size(adds) > 0"
+    owing = tables.inputs.where(expected).select("run").distinct().toArrow()["run"].to_pylist()
+    # An input of a topic that owes nothing, such as a table that is joined, is no input that could be affected.
+    of_run = " and ".join(f"run != {run}L" for run in owing) or "true"
+    inputs = tables.inputs.where(f"visible and ({expected} or ({of_run}))").selectExpr(
         *("run", "cast(tp as bigint) as tp", "offset", f"{nothing} as op"),
         "cast(get(filter(outputs, o -> o.visible), 0).tp as bigint) as other_tp",
     )
