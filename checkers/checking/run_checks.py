@@ -15,7 +15,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any, TypeVar
 
@@ -72,7 +72,8 @@ class CheckOutput:
     crashed: dict[str, Reason]  # by anomaly: the reason, with the first line of the error
     caused: set[tuple[int, str, str]]
     """Run, effect and cause: every finding of the effect shares an operation with one of the cause."""
-    subjects: Mapping[int, RunSubjects]  # by run: what findings are about, if there are more than a few
+    subjects: Mapping[int, RunSubjects] = field(default_factory=dict)
+    """By run: what findings are about, if there are more than a few."""
 
 
 @dataclass(frozen=True)

@@ -99,10 +99,11 @@ def undecided_rows(
     facts: RunFacts,
 ) -> Iterator[NotDecided]:
     """Yield the rows of a run that a checker calls undecided, by their reasons."""
-    for key, (why, remedy) in checker.undecided_because.items():
-        name = f"{anomaly}{UNDECIDED_INFIX}{key}"
-        if found := rows.get((run, name, True)):
-            yield _described(anomaly, name, found, (why, remedy), subjects, facts)
+    prefix = anomaly + UNDECIDED_INFIX
+    for (of_run, name, _), found in rows.items():
+        if of_run == run and name.startswith(prefix):
+            words = checker.undecided_because[name.removeprefix(prefix)]
+            yield _described(anomaly, name, found, words, subjects, facts)
 
 
 def without_evidence(

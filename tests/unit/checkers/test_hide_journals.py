@@ -20,6 +20,7 @@ DIFFER = {
     "a_beginning_at_no_known_position_is_none": "lost-input",
     "a_group_that_began_at_an_unknown_offset_may_skip_inputs": "lost-input",
     "where_a_member_lost_a_partition_its_group_did_not_begin": "lost-input",
+    "an_input_before_the_start_of_its_group_is_no_question": "lost-input",
     "a_group_may_begin_behind_the_start_of_a_planned_partition": "lost-input",
     # Only a journal says that the group had the partition. Its coordinator said that no member had it.
     "a_group_that_stopped_at_the_start_of_an_added_partition_has_not_passed_it_over": "lost-input",

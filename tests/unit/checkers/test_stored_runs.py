@@ -36,6 +36,9 @@ class Crashing(Checker):
     def suspects(self, tables: Tables) -> Sequence[Suspect]:
         return ()
 
+    def undecided(self, tables: Tables) -> None:  # type: ignore[override]
+        return None
+
     def find(self, tables: Tables) -> DataFrame:
         return tables.tps.select(
             "run",
