@@ -105,7 +105,7 @@ NEMESES: Sequence[Nemesis] = (
     # If its stage has no group, it is paused until the coordinator has ended its transaction after the time-out.
     Nemesis(
         name="pause-worker-unreplaced",
-        summary="SIGSTOP a worker inside a transaction, SIGCONT after others have its inputs; nobody replaces it",
+        summary="SIGSTOP a worker in a transaction, SIGCONT after others process its inputs; no process replaces it",
         past_tense="was paused until others had processed its inputs",
         proves=WORKER_PROVES,
         occupies=uses_workers,
@@ -144,7 +144,7 @@ NEMESES: Sequence[Nemesis] = (
     # instance is fenced.
     Nemesis(
         name="pause-instance-unreplaced",
-        summary="SIGSTOP an instance of your own program, SIGCONT after others have its inputs; nobody replaces it",
+        summary="SIGSTOP an instance of your program, SIGCONT after others process its inputs; no process replaces it",
         past_tense="was paused until others had processed its inputs",
         proves="the group went on without it and committed its inputs, and it then ended, sent requests or rejoined",
         occupies=occupied_resources,

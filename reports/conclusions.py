@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from harness.common.wording import join_words, number, plural, printable
 from harness.results.conclusions import (
+    CONTROL,
     Affected,
     ControlRun,
     NotDecided,
@@ -17,11 +18,13 @@ from harness.results.conclusions import (
 )
 from harness.results.verdict import AnomalyFindings, Verdict
 
-CONTROL = "--control"
+NOT_FAULTS = frozenset({OriginKind.PROGRAM, OriginKind.TEST, OriginKind.DISAGREEMENT})
+"""The origins that no fault has a part in."""
 LABELS = {
-    OriginKind.FAULT: "The faults lead to them",
+    OriginKind.FAULT: "They follow the faults",
     OriginKind.PROGRAM: "Look at the program first",
     OriginKind.TEST: "Look at the test first",
+    OriginKind.DISAGREEMENT: "The program and the test disagree",
     OriginKind.NOT_KNOWN: "The counts do not tell what they come from",
 }
 NOTHING_SHARED = "nothing that was compared tells them from the others"
@@ -99,19 +102,29 @@ def compare_with_control(verdict: Verdict, control: ControlRun) -> Iterator[tupl
 
 
 def next_step(verdict: Verdict, command: str) -> str:
-    """Say what to do next with the findings: send them on, run a control, or look at the program or the test. Empty:
-    there are none.
+    """Say what to do next with the findings: run a control, or look at the program or the test. Empty: nothing.
+
+    Only `fencepost run` makes a control, and only of a run with faults.
     """
-    kinds = {each.origin.kind for each in verdict.anomalies.values() if each.origin and not each.allowed}
-    if all(findings.allowed for findings in verdict.anomalies.values()):
+    bad = [findings for findings in verdict.anomalies.values() if not findings.allowed]
+    kinds = {each.origin.kind if each.origin else OriginKind.NOT_KNOWN for each in bad}
+    if not bad:
         return ""
-    if kinds & {OriginKind.PROGRAM, OriginKind.TEST}:
-        return "The faults did not cause the findings, so they are nothing for the developers of Kafka or of a client."
-    if verdict.control is None:
+    if kinds & NOT_FAULTS:
+        lead = (
+            "No finding comes from the faults."
+            if kinds <= NOT_FAULTS
+            else "Some findings do not come from the faults."
+        )
+        return (
+            f"{lead} Look at the program, its configuration and the test before you send a finding to the developers "
+            "of Kafka or of a client."
+        )
+    if verdict.control is None and verdict.faults and command.startswith("fencepost run "):
         again = f"{command} {CONTROL}" if CONTROL not in command.split() else command
         return (
-            "Before you send them to anybody, see that they need a fault. This runs the same without faults first: "
-            f"`{again}`"
+            "Before you send them to anybody, see that they need a fault. This command first runs the same pipeline "
+            f"without faults: `{again}`"
         )
     return ""
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from harness.common.wording import join_words, plural, printable
 from harness.model.vocabulary import Guarantee
-from harness.results.conclusions import OriginKind
 from harness.results.reasons import Reason, by_cause
 from harness.results.verdict import (
     CALLER,
@@ -19,10 +18,8 @@ from harness.results.verdict import (
     Validity,
     checks_without_evidence,
 )
-from reports.conclusions import share
+from reports.conclusions import NOT_FAULTS, share
 from reports.findings_text import describe_count
-
-NOT_FAULTS = (OriginKind.PROGRAM, OriginKind.TEST)
 
 
 def summary(

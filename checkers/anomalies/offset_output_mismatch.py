@@ -21,13 +21,13 @@ Evidence: the claims and sends in the journal, and the fates of records and of o
     log of x: 1 at offset 7, abort at offset 8
     log of __consumer_offsets: a->5, commit                                 <- offset-output-mismatch
 
-Without journals: a visible record is in no transaction, though its topic is written in transactions. Or the offsets of
-a transaction do not cover the input of one of its outputs. They cover the inputs from the offset that the group had
-committed before. Or an offset is beyond the end of its partition. If an input is covered and led to nothing, the
-finding is a `lost-input`.
+Without journals: a visible record is in no transaction, though its stage must write to that topic in transactions.
+Or the offsets of a transaction do not cover the input of one of its outputs. They cover the inputs from the offset
+that the group had committed before. Or an offset is beyond the end of its partition. If an input is covered and led
+to nothing, the finding is a `lost-input`.
 
 If only the last record of a key is checked (`final`), one more rule applies: an offset commit outside any transaction
-goes past an input, though the topic of that last record is written in transactions.
+goes past an input, though its stage must write to the topic of that last record in transactions.
 
 Blind spot: offset commits that are gone because their topic is compacted, and offset commits that do not name an
 operation.
@@ -72,7 +72,7 @@ PLAIN_RECORDS = "filter(records, r -> r.plain)"
 PLAIN_COMMITS = "filter(commits, c -> not c.transactional)"
 WITHOUT_OFFSETS = "it was committed, and the offsets of its inputs were not"
 RECORDS_OUTSIDE = "part of it was written outside the transaction"
-IN_NO_TRANSACTION = "a record is in no transaction, though its topic is written in transactions"
+IN_NO_TRANSACTION = "a record is in no transaction, though its stage must write to that topic in transactions"
 NOT_COVERED = "an output comes from an input that the offsets do not cover"
 RULES = (
     Rule(
@@ -215,7 +215,7 @@ OFFSETS_OUTSIDE = "an offset was committed outside a transaction"
 def offset_output_mismatch(tables: Tables) -> DataFrame:
     """Return one row for each offset commit outside any transaction that went past an input of an aggregate.
 
-    Only the last record of a key is checked in these runs, and the topic of that record is written in transactions. It
+    Only the last record of a key is checked in these runs, and the stage must write to its topic in transactions. It
     is not known which transaction processed the input.
     """
     within = (
@@ -294,7 +294,7 @@ def _sentence_for_rule(e: Example) -> str | None:
             f"{e.operation} was committed, but its offset of {gone} is not in the log of __consumer_offsets"
         )
     if why == IN_NO_TRANSACTION:
-        return f"{e.record} is in no transaction, but its topic is written in transactions"
+        return f"{e.record} is in no transaction, but its stage must write to that topic in transactions"
     if why == NOT_COVERED and e.records and e.inputs:
         record = e.records[0].position
         return f"{record} comes from {e.input}, but {e.operation} did not move the committed offset past it"

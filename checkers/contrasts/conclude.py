@@ -21,7 +21,7 @@ from harness.results.verdict import AnomalyFindings
 MOST_INTERVALS = 600
 """The affected subjects over time are counted in at most so many intervals."""
 FINDINGS = "findings"
-"""What subjects are called that are too few to be compared."""
+"""The noun for the rows of a check if they are too few to be compared."""
 
 
 def conclude(

@@ -16,11 +16,11 @@ from harness.results.conclusions import Contrast
 
 MOST_CONTRASTS = 3
 LEAST_DIFFERENCE = 0.3
-"""A smaller difference of shares tells nobody where to look."""
+"""A contrast with a smaller difference of shares is left out, because it explains too little."""
 LEAST_SIGMAS = 5.0
 """How many standard deviations the difference is above what chance explains."""
 COVERAGE = 0.25
-"""What a property gains if all affected subjects have it: the sentence then says what they need."""
+"""This is added to the score of a property that all affected subjects have, because they seem to need it."""
 MOST_VALUES = 3
 """A contrast names at most so many values of a dimension, such as three partitions."""
 ALIKE = 0.9
@@ -72,7 +72,7 @@ def best_contrasts(
 
     Args:
         affected: which subjects have a finding
-        weights: how many subjects each row stands for
+        weights: the number of subjects that each row represents
         noun: what the subjects are, in the plural
         adjective: what the affected ones are called in the sentences
     """

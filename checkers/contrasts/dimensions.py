@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.contrasts.contrast import Categories, Codes, Dimension, Numbers, Scale
+from checkers.contrasts.contrast import Categories, Codes, Dimension, Flags, Numbers, Scale
 from checkers.contrasts.subjects import INPUT, TRANSACTION, RunSubjects
 from checkers.stored.sources import StoredRun
 from harness.common.wording import printable
@@ -32,7 +32,7 @@ _MASK = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What the subjects of a run are compared with, besides its tables."""
+    """The facts of a run with which its subjects are compared, in addition to its tables."""
 
     partitions: Mapping[int, tuple[str, int]]  # by number in the run: topic and partition
     wall_ms_at_zero: float | None  # None: times are not compared
@@ -94,9 +94,13 @@ class SubjectComparison:
 
     @cached_property
     def happened_s(self) -> Numbers:
-        """When each subject was done: an input when its group committed past it, and the others when written."""
+        """When each subject took effect: an input when its group committed past it, a record of a transaction when its
+        marker was written, and any other subject when it was written. A program may give its records old time stamps.
+        """
         if self.passing is None:
-            return self.written_s
+            if self.kind == TRANSACTION or self.facts.wall_ms_at_zero is None:
+                return self.written_s
+            return np.fmax(self.written_s, (self.column("marker_ms") - self.facts.wall_ms_at_zero) / 1000)
         return np.where(np.isnan(self.passing.commit_s), self.written_s, self.passing.commit_s)
 
 
@@ -109,6 +113,12 @@ class Passing:
     first: Codes  # 1: the commit before ends directly below the input
     last: Codes  # 1: the commit ends directly above the input
     process: Sequence[str | None]  # who committed past the input
+
+    def in_work_at(self, time_s: float) -> Flags:
+        """Return the inputs that the group had not committed past at a time, but committed past next."""
+        begun_s = np.where(np.isnan(self.before_s), -np.inf, self.before_s)
+        flags: Flags = (begun_s <= time_s) & (self.commit_s >= time_s)
+        return flags
 
     @classmethod
     def of(cls, comparison: SubjectComparison) -> "Passing":
@@ -221,9 +231,8 @@ def _work_at_faults(comparison: SubjectComparison) -> Iterator[Dimension]:
     codes = np.where(np.isnan(passing.commit_s), -1, 0).astype(np.int64)
     starts_s = np.array([fault.start_s for fault in acted])
     for start_s in starts_s:
-        begun_s = np.where(np.isnan(passing.before_s), -np.inf, passing.before_s)
         codes[(passing.commit_s < start_s) & (passing.commit_s >= start_s - 2 * MARGIN_S) & (codes == 0)] = 2
-        codes[(begun_s <= start_s) & (passing.commit_s >= start_s)] = 1
+        codes[passing.in_work_at(start_s)] = 1
     names = (
         "were not in work when a fault came",
         "were in work when a fault came: their group committed past them only after it",

@@ -1,4 +1,4 @@
-"""Say where findings come from: from the faults of the run, from the program, or from the test itself.
+"""Say where findings come from: from the faults of the run, from the program, or from the test.
 
 The shares of affected subjects before and after the first fault decide. A program that is wrong without faults, or an
 expectation that is wrong, shows before the first fault what it shows later. A fault shows nothing before it.
@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import structs
 
 from checkers.contrasts.contrast import Flags, Numbers
-from checkers.contrasts.dimensions import BEFORE, MARGIN_S, SubjectComparison, phases
+from checkers.contrasts.dimensions import BEFORE, SubjectComparison, phases
 from harness.common.wording import join_words, number, plural, printable
 from harness.results.conclusions import Contrast, ControlRun, Origin, OriginKind
 from harness.results.verdict import AnomalyFindings, FaultReport
@@ -55,8 +55,8 @@ def origin(
     if expected < LEAST_EXPECTED:
         return Origin(OriginKind.NOT_KNOWN, f"too few to tell: {counts}")
     if share_before <= RARE * share_after:
-        by_fault = _by_fault(comparison, affected, weights)
-        return Origin(OriginKind.FAULT, f"they follow {_struck(acted)}: {counts}; {by_fault}")
+        in_work = _in_work(comparison, affected, weights)
+        return Origin(OriginKind.FAULT, f"they follow {_struck(acted)}: {counts}{in_work}")
     return Origin(
         OriginKind.NOT_KNOWN, f"there are more of them after the faults, but not only there: {counts}"
     )
@@ -101,10 +101,10 @@ def _without_faults(anomaly: str, contrasts: Sequence[Contrast], why: str) -> Or
         return Origin(OriginKind.TEST, f"not caused by the faults: {why}. {look}")
     if anomaly in CONTENT:
         look = (
-            "The program and the expectation disagree about the content, whatever happens: compare the two "
-            "contents of an example, and correct the one that is wrong"
+            "The program writes other contents than the test expects, and the evidence does not show which of them is "
+            "wrong: compare both contents of an example with the specification"
         )
-        return Origin(OriginKind.TEST, f"not caused by the faults: {why}. {look}")
+        return Origin(OriginKind.DISAGREEMENT, f"not caused by the faults: {why}. {look}")
     look = "Look at the program and its configuration, and then at the expectation"
     return Origin(OriginKind.PROGRAM, f"not caused by the faults: {why}. {look}")
 
@@ -117,18 +117,19 @@ def _of(part: int, whole: int) -> str:
     return f"{'none' if not part else number(part)} of the {number(whole)}"
 
 
-def _by_fault(comparison: SubjectComparison, affected: Flags, weights: Numbers) -> str:
-    """Say how many of them came after each fault and before the next one."""
-    acted = comparison.facts.acted
-    times_s = comparison.happened_s
-    last = np.searchsorted([fault.start_s - MARGIN_S for fault in acted], times_s, side="right")
-    known = affected & ~np.isnan(times_s)
-    counts = np.bincount(last[known], weights[known], minlength=len(acted) + 1)[1:]
+def _in_work(comparison: SubjectComparison, affected: Flags, weights: Numbers) -> str:
+    """Say how many affected inputs were in work when each fault came. An input may be in work at several faults, so the
+    counts may overlap. Empty: the offset commits do not show it.
+    """
+    passing, acted = comparison.passing, comparison.facts.acted
+    if passing is None or np.isnan(passing.commit_s).all():
+        return ""
+    counts = [float(weights[affected & passing.in_work_at(fault.start_s)].sum()) for fault in acted]
     parts = [
-        f"{number(round(count)) if count else 'none'} after fault {n}, when {printable(fault.struck, 120)}"
+        f"{number(round(count)) if count else 'none'} at fault {n}, when {printable(fault.struck, 120)}"
         for n, (fault, count) in enumerate(zip(acted, counts, strict=True), 1)
     ]
-    return join_words(parts, 6)
+    return f"; of them were in work: {join_words(parts, 6)}"
 
 
 def _struck(acted: Sequence[FaultReport]) -> str:

@@ -1,7 +1,7 @@
 """Select the subjects of findings, and a sample of those without one, with the facts by which they are compared.
 
-The sample is bounded, so that a comparison needs no more memory for a long run. `weight` says how many subjects of the
-run a row of the sample stands for.
+The sample is bounded, so that a comparison needs no more memory for a long run. Each row of the sample has a `weight`:
+the number of subjects that it represents.
 """
 
 from collections import defaultdict
@@ -35,7 +35,8 @@ class SampledSubjects:
 
     Columns of `rows`, as far as the kind has them: tp, offset, op, key, timestamp_ms, size_bytes, expected (contents of
     its expected outputs), other_tp (of an input: the partition of its first output; of a record: that of its input),
-    producer_id, journal, call_ns, size (records of a transaction), weight, anomalies.
+    producer_id, marker_ms, journal, call_ns, size (records of a transaction), weight (the subjects of the run that the
+    row represents), anomalies.
     """
 
     rows: pa.Table
@@ -61,7 +62,7 @@ def select_subjects(s: Sources, tables: Tables, findings: DataFrame) -> dict[int
     """Return by run the subjects of the anomalies that have at least `LEAST`.
 
     Args:
-        findings: all findings of all runs, in the form `checkers.findings.form.FINDING`
+        findings: all findings of all runs, in the form `checkers.findings.FINDING`
     """
     hits = _hits(findings)
     counted = hits.groupBy("run", "kind", "anomaly").agg(F.expr("count(1) as subjects")).toArrow().to_pylist()
@@ -82,7 +83,7 @@ def select_subjects(s: Sources, tables: Tables, findings: DataFrame) -> dict[int
             for row in universe[kind].groupBy("run").agg(F.expr("count(1) as subjects")).toArrow().to_pylist()
         }
         sample = _sample(s, universe[kind], hits.where(f"kind = '{kind}'"), of_kind, totals, kind)
-        for run, rows in _by_run(sample, of_kind):
+        for run, rows in _split(sample.toArrow(), of_kind):
             # A finding may be about a subject that is not visible, such as an aborted record.
             kinds[run][kind] = SampledSubjects(
                 rows, of_kind[run], max(totals.get(run, 0), *of_kind[run].values())
@@ -145,7 +146,7 @@ def _universe(s: Sources, tables: Tables) -> dict[str, DataFrame]:
     records = tables.log_entries.where(
         "found and not internal and not sentinel and (not is_input or size(inputs) > 0)"
     ).selectExpr(
-        *("run", "cast(tp as bigint) as tp", "offset", f"{nothing} as op", "producer_id"),
+        *("run", "cast(tp as bigint) as tp", "offset", f"{nothing} as op", "producer_id", "marker_ms"),
         "cast(get(inputs, 0).tp as bigint) as other_tp",
     )
     transactions = tables.operations.where("operation.f = 'txn'").selectExpr(
@@ -249,13 +250,6 @@ def _bounded(frame: DataFrame, runs: Collection[int]) -> dict[int, pa.Table | No
     return dict(_split(rows, runs))
 
 
-def _by_run(sample: DataFrame, runs: Collection[int]) -> Iterator[tuple[int, pa.Table]]:
-    return _split(sample.toArrow(), runs)
-
-
 def _split(rows: pa.Table, runs: Collection[int]) -> Iterator[tuple[int, pa.Table]]:
     for run in runs:
         yield run, rows.filter(pc.equal(rows["run"], run)).drop_columns(["run"])
-
-
-__all__ = ["INPUT", "LEAST", "RECORD", "TRANSACTION", "RunSubjects", "SampledSubjects", "select_subjects"]

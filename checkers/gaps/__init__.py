@@ -1,4 +1,4 @@
-"""What makes a run `unknown`: each gap in its evidence is a rule in a table.
+"""The gap rules: each says when the evidence of a run has a gap, so that the run is `unknown`.
 
 Begin with `registry.py`, which lists all rules. `rule.py` says what a rule consists of, and applies rules. The rules
 are in `processes.py` (journals, final reads, observers), `progress.py` (what was processed), `logs.py` (brokers' logs),

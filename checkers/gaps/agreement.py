@@ -196,8 +196,9 @@ IMPOSSIBLE: Sequence[tuple[str, Sequence[str], str, pc.Expression]] = (
     (
         "batches",
         ("producer_id", "epoch"),
-        "batches with a producer id and no epoch",  # an epoch without a producer id is ignored; some clients write 0
-        (_producer >= 0) & (_epoch < 0),
+        "batches with a producer id or an epoch, but not both",
+        # Kafka ignores the epoch of a batch without a producer id, and @platformatic/kafka writes 0 there.
+        ((_producer >= 0) & (_epoch < 0)) | ((_producer < 0) & (_epoch > 0)),
     ),
     (
         "batches",

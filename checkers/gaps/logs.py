@@ -400,7 +400,7 @@ def _several_short_logs(evidence: RunEvidence) -> Iterator[Row]:
 def _incomplete_replicas(evidence: RunEvidence) -> Iterator[Row]:
     """Yield a row for each broker and kind of gap in its replicas: `kind`, `broker`, `first` (a sentence), `others`.
 
-    A damaged replica is a gap of its own.
+    A damaged replica has no row: another rule reports it.
     """
     if not (evidence.run.has_log and evidence.promises.replicas):
         return

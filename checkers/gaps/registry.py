@@ -1,4 +1,4 @@
-"""All gap rules: whatever makes a stored run unknown because of its tables.
+"""All gap rules, by which the tables of a stored run make it `unknown`.
 
 The order of the rules matters in three ways: of gaps with one subject, the first sentence is kept; the first
 contradiction is the reason why nothing is checked; and a rule with `only_new` comes after those that may know the gap.

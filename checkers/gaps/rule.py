@@ -168,7 +168,7 @@ class EvidenceCounts:
     progress: dict[tuple[str, int], int | None] = field(default_factory=dict)
     """By group and partition: the last committed offset; None: it committed none."""
     intermediate: set[str] = field(default_factory=set)
-    """Topics whose records are made from intermediate records, beside a stage without a promise of order."""
+    """Topics whose expected outputs are made from records of an intermediate topic, not from the inputs."""
     due: set[str] = field(default_factory=set)  # the stages with expected outputs
     numbers: dict[str, Any] = field(default_factory=lambda: defaultdict(int))
 
@@ -244,7 +244,7 @@ class EvidenceCounts:
 
 @dataclass(frozen=True)
 class RunEvidence:
-    """What the rules about stored tables look at: the facts of one run, and what is known about the run."""
+    """The argument of a rule about stored tables: the counts in the tables of one run, and the settings of that run."""
 
     facts: EvidenceCounts
     run: "StoredRun"

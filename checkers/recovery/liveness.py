@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from harness.model.pipeline import PipelineSpec
 from harness.model.promises import TRANSACTIONS_TOPIC
-from harness.model.vocabulary import WARM_UP, OffsetTracking
+from harness.model.vocabulary import WARM_UP, OffsetTracking, worker_of
 from harness.record.table_reader import RunTables
 from harness.record.timeline.load import Ending, Timeline, load
 from harness.record.timeline.partition_offsets import (
@@ -194,12 +194,6 @@ def _of_victim(progress: RunProgress, window: Window, victim: str) -> dict[str, 
         why = "no evidence names the process of a commit" if not progress.by_process else "it never committed"
         return {"victim": worker, "victim_not_known": why}
     return {"victim": worker, "victim_commit_s": _first_after(times_ns, window.start_ns)}
-
-
-def worker_of(process: str) -> str:
-    """Return the worker or instance of a process: `bill-2` of `bill-2.1`."""
-    name, dot, life = process.rpartition(".")
-    return name if dot and life.isdecimal() else process
 
 
 def longest_gap_ns(times_ns: Integers, start_ns: int, end_ns: int) -> int:

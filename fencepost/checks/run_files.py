@@ -16,6 +16,7 @@ import orjson
 import pyarrow.compute as pc
 
 from checkers.gaps.rule import GapRule, Row, apply_rules, once
+from harness.model.vocabulary import worker_of
 from harness.record.naming import PartitionIds
 from harness.record.parquet import iterate_parquet, read_parquet
 from harness.results.run_metadata import RunMetadata
@@ -337,9 +338,7 @@ def _had_worker(files: StoredFiles, journal: str) -> bool:
     churn = files.run_metadata.churn
     joined = {name for change in churn for name in (change.joined, change.left) if name}
     known = {worker for stage in files.plan.pipeline.stages for worker in stage.workers}
-    is_program = not files.plan.pipeline.journaled and bool(
-        {journal, journal.rpartition(".")[0]} & {*known, *joined}
-    )
+    is_program = not files.plan.pipeline.journaled and bool({journal, worker_of(journal)} & {*known, *joined})
     return journal in files.pids or is_program
 
 

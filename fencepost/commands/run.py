@@ -12,6 +12,7 @@ from fencepost.commands import output
 from fencepost.commands.output import progress_for
 from fencepost.registry import command_line
 from harness.common.errors import ExitStatus
+from harness.results.conclusions import CONTROL
 from harness.settings.options import FIELDS
 
 OTHER_OPTIONS = "\b\nOptions without a flag; set them with --set KEY=VALUE:\n" + "\n".join(
@@ -28,10 +29,10 @@ OTHER_OPTIONS = "\b\nOptions without a flag; set them with --set KEY=VALUE:\n" +
 )
 @click.option("--config", metavar="FILE", help="start from this run.toml; the command line overrides it")
 @click.option(
-    "--control",
+    CONTROL,
     "with_control",
     is_flag=True,
-    help="first run the same without faults, into STORE/NAME-control; the verdict and the report compare both",
+    help="first run the same pipeline without faults, into STORE/NAME-control; the report compares both runs",
 )
 @command_flags.json_flag
 def command(
@@ -51,9 +52,9 @@ def command(
     options = cli_options.settle(cli_options.options_from(flags, sets, config))
 
     from fencepost.runs.carry_out import run
-    from fencepost.runs.control import FLAG, run_control
+    from fencepost.runs.control import run_control
 
-    repeat = command_line(options) + (f" {FLAG}" if with_control else "")
+    repeat = command_line(options) + (f" {CONTROL}" if with_control else "")
     with closing(progress_for(sys.stderr)) as progress:
         progress.say(f"seed {options.seed}")
         control = run_control(options, progress) if with_control else None

@@ -8,10 +8,10 @@ from fencepost.registry import command_line
 from fencepost.runs.carry_out import run
 from harness.common.errors import UsageError
 from harness.common.progress import Progress
+from harness.results.conclusions import CONTROL
 from harness.results.reasons import ReasonCode
 from harness.settings.options import Options
 
-FLAG = "--control"
 SUFFIX = "-control"
 """The control of the runs NAME is in the folder NAME-control."""
 
@@ -25,7 +25,7 @@ def run_control(options: Options, progress: Progress) -> Path:
     """
     if options.nemesis == ("none",) and not options.rule and options.schedule is None:
         raise UsageError(
-            f"leave out {FLAG}: with --nemesis none the run has no faults, and is its own control"
+            f"leave out {CONTROL}: with --nemesis none the run has no faults, and is its own control"
         )
     name = f"{options.name or registry.pipeline_of(options).name}{SUFFIX}"
     own = replace(options, nemesis=("none",), rule=(), schedule=None, name=name)

@@ -171,7 +171,7 @@ def build_task(
     workload = ALL[pipeline.name].tagged(pipeline.tag).padded(run.record_bytes)
     match process.task:
         case WorkerSpec() as task:
-            return worker_of(process, task, run, pipeline, workload, journal, control)
+            return make_worker(process, task, run, pipeline, workload, journal, control)
         case FeederSpec(inputs_per_s=rate) if workload.fed_table:
             (feed,) = workload.feeds(pipeline.partitions_per_topic)
             connect = partial(input_table, pipeline, workload, feed.topic)
@@ -271,7 +271,7 @@ def database_reader_of(
     )
 
 
-def worker_of(
+def make_worker(
     process: ProcessSpec,
     task: WorkerSpec,
     run: RunSpec,

@@ -235,9 +235,9 @@ MEANINGS: Sequence[VersionedMeaning] = (
     VersionedMeaning(
         "TxnOffsetCommit",
         5,
-        "it has the member and its generation, so that the group fences a zombie (KIP-447), and adds the group's "
-        "offsets to the transaction (KIP-890)",
-        "it has the member and its generation from version 3 on, so that the group fences a zombie (KIP-447)",
+        "it can carry the member and its generation, by which the group fences a zombie (KIP-447), and adds the "
+        "group's offsets to the transaction (KIP-890)",
+        "it can carry the member and its generation from version 3 on, by which the group fences a zombie (KIP-447)",
     ),
     VersionedMeaning(
         "InitProducerId",

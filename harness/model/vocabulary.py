@@ -111,6 +111,12 @@ SENTINEL_VALUE = "fencepost-sentinel"
 """The prefix of the value of a sentinel."""
 
 
+def worker_of(process: str) -> str:
+    """Return the worker or instance of a process: `bill-3` for `bill-3.0`, and for `bill-3`."""
+    name, dot, number = process.rpartition(".")
+    return name if dot and number.isdecimal() else process
+
+
 def outputs_in(topic: str) -> str:
     """Return the key of a verdict's coverage that counts the visible outputs in a topic."""
     return f"outputs in {topic}"

@@ -41,6 +41,7 @@ class OriginKind(StrEnum):
     FAULT = "fault"
     PROGRAM = "program"
     TEST = "test"
+    DISAGREEMENT = "program or test"
     NOT_KNOWN = "not known"
 
 
@@ -51,8 +52,9 @@ class Origin(Struct, frozen=True):
         OriginKind,
         Meta(
             description="`fault`: they follow the faults of the run; `program`: the faults did not cause them, so look"
-            " at the program and its configuration; `test`: look first at what the test expects or feeds; "
-            "`not known`: the counts do not tell"
+            " at the program and its configuration; `test`: the test writes inputs where the program does not look"
+            " for them; `program or test`: they disagree about a content, and the evidence does not show which is"
+            " wrong; `not known`: the counts do not tell"
         ),
     ]
     sentence: Annotated[str, Meta(description="why, with the counts")]
@@ -91,6 +93,10 @@ class NotDecided(Struct, frozen=True, omit_defaults=True):
     over_time: Annotated[OverTime | None, Meta(description="when they were written")] = None
     examples: Annotated[Sequence[Example], Meta(description="the first ones")] = []
     sentences: Annotated[Sequence[str], Meta(description="a sentence for each example")] = []
+
+
+CONTROL = "--control"
+"""The option of `fencepost run` that makes a control run."""
 
 
 class ControlRun(Struct, frozen=True):

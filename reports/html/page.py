@@ -122,10 +122,7 @@ def draw(
     lines = excerpts.Excerpts(folder_path, operations)
     tables = RunTables(folder_path)
     run_story = Story(tables, faults, contents.metadata.phases if contents.metadata else ())
-    measured = into_buckets(run_story.seconds)
     protocol, unread = _read_protocol(tables)
-    changed = protocol.under_way()[:MOST_CHANGED_REQUESTS]
-    spans_of_changed = changed_request_spans(protocol)
     traceable = folder_path if tables.wall_ms_at_zero is not None else None
     shown = list(examples(ordered))
     spans, unplaced = _read_spans(run_story, shown)
@@ -136,7 +133,6 @@ def draw(
     axis = replace(axis, panes=[*axis.panes, *densities(verdict)])
     (facts, uses), unobserved = _read_observed(run_story)
     notes = (trouble, unread_stories, unread, unplaced, unobserved)
-    command = _command(verdict, contents)
     styles = [(_HERE / name).read_text(encoding="utf-8") for name in STYLES]
     scripts = [(_HERE / name).read_text(encoding="utf-8") for name in SCRIPTS]
     return template("report.html", _filters(tables.wall_ms_at_zero)).render(
@@ -153,54 +149,91 @@ def draw(
         axis_data=Markup(embed({"store": _store(traceable), "axis": None if axis.empty else axis.as_json()})),
         contents=contents,
         metadata=contents.metadata,
-        faults=faults,
         met=met_by_fault,
-        recovered=any(fault.liveness for fault in faults),
-        measured_faults=[
-            (number, fault)
-            for number, fault in enumerate(faults, 1)
-            if fault.liveness and fault.liveness.not_known is None
-        ],
-        bad=[anomaly for anomaly in anomalies if not anomaly.findings.allowed],
-        warnings=[anomaly for anomaly in anomalies if anomaly.findings.warning],
-        allowed=[
-            anomaly for anomaly in anomalies if anomaly.findings.allowed and not anomaly.findings.warning
-        ],
         stories=stories,
         lines=lines,
-        series=measured,
-        over_time=Drawings(
-            *(static.over_time(measured, faults, width, spans_of_changed) for width in WIDTHS)
-        ),
-        changed=changed,
-        more_changed=len(protocol.changed) + protocol.more - len(changed),
-        rows_over_time=list(_rows(measured)),
         phases=_phases(contents),
-        open_ends=list(_open_ends(verdict, contents)),
-        open_title="Why it is unknown"
-        if verdict.validity is Validity.UNKNOWN
-        else "Not exercised, or not certain",
-        clean=checked.clean(verdict, meanings),
-        not_applicable=checked.not_applicable(verdict),
         settings=_settings(contents),
-        requests=list(kafka_protocol.rows(verdict.requests)),
-        command=command,
         promised=promised(contents),
-        conclusions=list(conclusions(verdict.anomalies)),
-        control=list(compare_with_control(verdict, verdict.control)) if verdict.control else [],
-        next_step=next_step(verdict, command),
-        for_others=for_others(verdict),
-        not_decided=[(describe_not_decided(rows), rows) for rows in verdict.not_decided],
         observed=facts,
         producers=uses[:MOST_PRODUCERS],
         more_producers=max(0, len(uses) - MOST_PRODUCERS),
-        earlier=earlier_runs(folder_path, verdict),
         program_logs=list(program_logs(folder_path, contents.table("options"))),
         enclosed=folder.files_to_enclose(folder_path, len(verdict.line().encode()) + 1),
         missing=list(
             dict.fromkeys(chain(contents.missing, run_story.timeline.missing, *notes, axis.missing))
         ),
+        **_part_conclusions(folder_path, verdict, _command(verdict, contents)),
+        **_part_faults(faults),
+        **_part_findings(anomalies),
+        **_part_over_time(run_story, faults, protocol),
+        **_part_checks(verdict, contents, meanings),
     )
+
+
+def _part_conclusions(folder_path: Path, verdict: Verdict, command: str) -> dict[str, Any]:
+    """Return the values of the template about where findings come from, and what to do with them."""
+    return {
+        "command": command,
+        "conclusions": list(conclusions(verdict.anomalies)),
+        "control": list(compare_with_control(verdict, verdict.control)) if verdict.control else [],
+        "next_step": next_step(verdict, command),
+        "for_others": for_others(verdict),
+        "not_decided": [(describe_not_decided(rows), rows) for rows in verdict.not_decided],
+        "earlier": earlier_runs(folder_path, verdict),
+    }
+
+
+def _part_faults(faults: Sequence[FaultReport]) -> dict[str, Any]:
+    """Return the values of the template about faults and the recovery from them."""
+    return {
+        "faults": faults,
+        "recovered": any(fault.liveness for fault in faults),
+        "measured_faults": [
+            (number, fault)
+            for number, fault in enumerate(faults, 1)
+            if fault.liveness and fault.liveness.not_known is None
+        ],
+    }
+
+
+def _part_findings(anomalies: Sequence[ReportAnomaly]) -> dict[str, Any]:
+    """Return the findings for the template, by what they mean for the verdict."""
+    return {
+        "bad": [anomaly for anomaly in anomalies if not anomaly.findings.allowed],
+        "warnings": [anomaly for anomaly in anomalies if anomaly.findings.warning],
+        "allowed": [
+            anomaly for anomaly in anomalies if anomaly.findings.allowed and not anomaly.findings.warning
+        ],
+    }
+
+
+def _part_over_time(story: Story, faults: Sequence[FaultReport], protocol: ProtocolJournal) -> dict[str, Any]:
+    """Return the values of the template about rates, latencies and changed requests."""
+    measured = into_buckets(story.seconds)
+    changed = protocol.under_way()[:MOST_CHANGED_REQUESTS]
+    drawn = (static.over_time(measured, faults, width, changed_request_spans(protocol)) for width in WIDTHS)
+    return {
+        "series": measured,
+        "over_time": Drawings(*drawn),
+        "rows_over_time": list(_rows(measured)),
+        "changed": changed,
+        "more_changed": len(protocol.changed) + protocol.more - len(changed),
+    }
+
+
+def _part_checks(
+    verdict: Verdict, contents: folder.RunFiles, meanings: Mapping[str, checked.CheckMeaning] | None
+) -> dict[str, Any]:
+    """Return the values of the template about checks without findings, and about what is not certain."""
+    unknown = verdict.validity is Validity.UNKNOWN
+    return {
+        "open_ends": list(_open_ends(verdict, contents)),
+        "open_title": "Why it is unknown" if unknown else "Not exercised, or not certain",
+        "clean": checked.clean(verdict, meanings),
+        "not_applicable": checked.not_applicable(verdict),
+        "requests": list(kafka_protocol.rows(verdict.requests)),
+    }
 
 
 def _label(key: str) -> str:

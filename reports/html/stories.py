@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from harness.common.errors import UnreadableInput
 from harness.common.wording import join_words, number, printable
+from harness.model.vocabulary import worker_of
 from harness.results.verdict import AnomalyFindings
 from reports.conclusions import conclusion
 from reports.findings_text import example_sentences
@@ -89,7 +90,7 @@ def _logged(story: Story, shown: CausedFinding) -> Iterator[ListedMessage]:
     files = [
         path.name
         for path in sorted((story.tables.folder / "workers").glob("*.log"))
-        if any(each.process in (path.stem, path.stem.rpartition(".")[0]) for each in shown.attempts)
+        if any(each.process in (path.stem, worker_of(path.stem)) for each in shown.attempts)
     ]
     if times_ns and files:
         lines = program_lines(story.tables, files, (min(times_ns) / 1e9, max(times_ns) / 1e9 + AFTER_S))

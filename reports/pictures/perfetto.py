@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from harness.common.errors import UnreadableInput
 from harness.common.wording import number
-from harness.model.vocabulary import Outcome
+from harness.model.vocabulary import Outcome, worker_of
 from harness.results.example import Example
 from harness.results.verdict import FaultReport, Verdict
 from reports.pictures.tracks import Mark, Slice, TraceFile, Tracks, microseconds, text
@@ -21,7 +21,6 @@ from reports.series import series
 from reports.story.model import TICK_NS, Ending, Kind, Notes
 from reports.story.points import changed_requests_of_run
 from reports.story.progress import by_second
-from reports.story.roles import worker_of
 from reports.story.run import Position, Story
 from reports.story.samples import (
     BY_IMPORTANCE,
@@ -94,7 +93,7 @@ def draw_processes(
             threads[thread].append(_transaction(row, end_ns))
     for fault in story.faults:
         if (worker := fault.details.get("worker")) is not None:
-            thread = worker if worker in roles or worker in threads else worker_of(worker) or worker
+            thread = worker if worker in roles or worker in threads else worker_of(worker)
             healed_ns = end_ns if fault.end_s is None else fault.end_s * 1e9
             begin_us, end_us = microseconds(fault.start_s * 1e9), microseconds(healed_ns)
             threads[thread].append(Slice(f"fault: {fault.struck}", begin_us, end_us))

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.common.wording import join_words, plural, printable
-from harness.model.vocabulary import WARM_UP
+from harness.model.vocabulary import WARM_UP, worker_of
 from harness.record.table_reader import Row, RunTables
 from harness.results.verdict import FaultReport
 from reports.story.logs import program_lines
@@ -34,11 +34,6 @@ _FIRST_INCARNATION = ".0"
 def is_process(journal: str, name: str) -> bool:
     """Return whether a name is that of a process (`bill-3.0`), or of its worker (`bill-3`)."""
     return journal != "" and name in (journal, worker_of(journal))
-
-
-def worker_of(journal: str) -> str:
-    """Return the worker or instance of a process: `bill-3` for `bill-3.0`."""
-    return journal.rpartition(".")[0]
 
 
 def successor_of(story: Story, journal: str) -> str:
@@ -143,8 +138,8 @@ def _lives_by_metadata(story: Story) -> dict[str, Span]:
         worker, _, number = name.rpartition(".")
         replaced = number.isdigit() and f"{worker}.{int(number) + 1}" in starts
         # A process that was replaced may have ended at any time after that.
-        to_ns = _last_logged_ns(story, name) if replaced else ended_ns
-        to_ns = None if to_ns is None else max(to_ns, from_ns)
+        logged_ns = _logged_ns(story, name) if replaced else (from_ns, ended_ns)
+        to_ns = None if logged_ns is None else max(logged_ns[1], from_ns)
         lives_by_name[name] = Span(from_ns, to_ns, name, "up", source, Kind.LIFE, inferred=True)
     return lives_by_name
 
@@ -154,10 +149,10 @@ def _prefix_of(journal: str) -> str:
     return worker_of(journal).rpartition("-")[0]
 
 
-def _last_logged_ns(story: Story, journal: str) -> int | None:
-    """Return the time of the last line of a program's log that has one. None: no line has one."""
+def _logged_ns(story: Story, journal: str) -> tuple[int, int] | None:
+    """Return the times of the first and the last line of a program's log. None: no line has a time."""
     lines = program_lines(story.tables, [f"{journal}.log"], (0.0, story.end_s))
-    return round(lines[-1][0] * 1e9) if lines else None
+    return (round(lines[0][0] * 1e9), round(lines[-1][0] * 1e9)) if lines else None
 
 
 def _later_starts(story: Story) -> Iterator[tuple[str, tuple[int, str]]]:
@@ -175,15 +170,27 @@ def _later_starts(story: Story) -> Iterator[tuple[str, tuple[int, str]]]:
 
 
 def _after_its_predecessor(story: Story, name: str, begun_ns: int) -> int:
-    """Return when a fault stopped the process before it; the start of the workers if none did."""
+    """Return when a process was started that no evidence of a fault names.
+
+    A fault that stopped the process before it also started it. If none did, its log says when it was up, or the log of
+    the process before it says when that was up for the last time.
+    """
     worker, _, number = name.rpartition(".")
     before = f"{worker}.{int(number) - 1}" if number.isdigit() else ""
     stops = [
-        round((fault.end_s if _stops(fault) and fault.end_s is not None else fault.start_s) * 1e9)
+        round(fault.end_s * 1e9)
         for fault in story.faults
-        if fault.acted and struck_process(fault) in (before, worker)
+        if fault.acted
+        and _stops(fault)
+        and fault.end_s is not None
+        and struck_process(fault) in (before, worker)
     ]
-    return max(stops, default=begun_ns)
+    if stops:
+        return max(stops)
+    if own := _logged_ns(story, name):
+        return own[0]
+    earlier = _logged_ns(story, before)
+    return earlier[1] if earlier else begun_ns
 
 
 def _is(fault: FaultReport, verb: str) -> bool:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.common.errors import UnreadableInput
+from harness.model.vocabulary import worker_of
 from harness.record.protocol_journal import ProtocolJournal
 from harness.record.table_reader import Row, RunTables
 from harness.record.timeline.load import Timeline, load, reads_logs, stored_states
@@ -171,7 +172,7 @@ class Story:
         users = self.processes_by_id.get(transactional_id or "", ())
         if len(users) == 1:
             return users[0]
-        names = {user.rpartition(".")[0] for user in users}
+        names = {worker_of(user) for user in users}
         return names.pop() if len(names) == 1 else ""
 
     def transactions_of(self, transactional_id: str) -> list[dict[str, Any]]:

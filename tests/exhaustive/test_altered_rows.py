@@ -212,7 +212,7 @@ CELLS = (
         "batches", {"tp": X, "leader": False}, {"max_timestamp_ms": 1}, "one checksum and different contents"
     ),
     Cell("batches", DATA, {"base_sequence": -1}, "data batches of a producer without a sequence number"),
-    Cell("batches", DATA, {"epoch": -1}, "batches with a producer id and no epoch"),
+    Cell("batches", DATA, {"epoch": -1}, "batches with a producer id or an epoch, but not both"),
     Cell("batches", DATA, {"producer_id": -1, "epoch": -1}, "transactional batches without a producer id"),
     Cell("batches", DATA, {"marker": "commit"}, "data batches with the type of a marker"),
     Cell("batches", MARKER, {"transactional": False}, "markers that are not transactional"),

@@ -12,7 +12,7 @@ from checkers.contrasts.conclude import conclude
 from checkers.contrasts.contrast import Categories, Dimension, Scale, best_contrasts
 from checkers.contrasts.dimensions import PARTITIONERS, RunFacts, fnv1a, murmur2
 from checkers.contrasts.origin import with_control
-from checkers.contrasts.subjects import INPUT, RunSubjects, SampledSubjects
+from checkers.contrasts.subjects import INPUT, RECORD, RunSubjects, SampledSubjects
 from harness.results.conclusions import Contrast, ControlRun, Origin, OriginKind
 from harness.results.verdict import AnomalyFindings, FaultReport
 
@@ -153,7 +153,33 @@ def test_fields_of_the_expected_outputs_are_a_contrast() -> None:
     assert first.sentence.startswith(
         f"all {len(affected)} affected inputs must lead to an output whose `pieces` is 8 or more"
     )
-    assert origin_of(findings).kind is OriginKind.TEST
+    assert origin_of(findings).kind is OriginKind.DISAGREEMENT
+
+
+def test_inputs_in_work_are_counted_at_each_fault() -> None:
+    """One commit covers the inputs from 40 to 49, and two faults came before it."""
+    affected = {(tp, offset) for tp in PARTITIONS for offset in range(40, 50)}
+    counts = origin_of(concluded(affected, [kill(4.2), kill(4.6), kill(9)])).sentence
+    assert counts.endswith(
+        "of them were in work: 40 at fault 1, when bill-1 was killed, 40 at fault 2, when bill-1 was killed and none "
+        "at fault 3, when bill-1 was killed"
+    )
+
+
+def test_a_record_took_effect_when_its_marker_was_written() -> None:
+    """All records have the time stamps of old inputs. Those whose markers came after the fault are affected."""
+    affected = {(tp, offset) for tp in PARTITIONS for offset in range(50, 100)}
+    rows = inputs(affected, marker_ms=lambda place: ZERO_MS + place[1] * 100)
+    old = pa.array([round(ZERO_MS) - 86_400_000] * len(rows))
+    rows = rows.set_column(rows.schema.get_field_index("timestamp_ms"), "timestamp_ms", old)
+    subjects = RunSubjects(
+        {RECORD: SampledSubjects(rows, {"lost-input": len(affected)}, len(rows))}, None, None, {}
+    )
+    facts = RunFacts(PARTITIONS, ZERO_MS, [kill(5)])
+    assert (
+        origin_of(conclude("lost-input", AnomalyFindings(len(affected)), subjects, facts)).kind
+        is OriginKind.FAULT
+    )
 
 
 def test_findings_from_the_first_record_on_do_not_come_from_the_faults() -> None:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from checkers.gaps.agreement import COMPARISONS
+from checkers.gaps.agreement import COMPARISONS, IMPOSSIBLE
 from checkers.gaps.facts import AGREEMENTS, BY_PARTITION
 from checkers.gaps.registry import RULES, find_gaps
 from checkers.gaps.rule import EvidenceCounts, GapRule, RunEvidence, apply_rules, once
@@ -315,3 +316,12 @@ def test_a_remedy_is_of_the_rule_or_else_of_the_code() -> None:
     own, other = (gap.reason for gap in apply_rules(rules, 2))
     assert (own.text, own.remedy) == ("2 rows", "repair 2")
     assert (other.text, other.remedy) == ("2 batches", ReasonCode.INCOMPLETE_EVIDENCE.remedy)
+
+
+def test_a_batch_without_a_producer_may_have_epoch_0_and_no_other() -> None:
+    batches = pa.table({"producer_id": [-1, -1, -1, 7, 7], "epoch": [-1, 0, 1, 0, -1]})
+    (impossible,) = [condition for _, names, _, condition in IMPOSSIBLE if names == ("producer_id", "epoch")]
+    assert batches.filter(impossible).to_pylist() == [
+        {"producer_id": -1, "epoch": 1},
+        {"producer_id": 7, "epoch": -1},
+    ]

@@ -11,7 +11,7 @@ from harness.results.conclusions import (
     OriginKind,
     recurrences,
 )
-from harness.results.verdict import AnomalyFindings, Validity, Verdict
+from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict
 from reports.conclusions import (
     compare_with_control,
     conclusion,
@@ -36,7 +36,10 @@ def findings(kind: OriginKind | None = None, **more: object) -> AnomalyFindings:
 
 def verdict(kind: OriginKind | None = None, control: ControlRun | None = None) -> Verdict:
     return structs.replace(
-        make_verdict(Validity.INVALID), anomalies={"lost-input": findings(kind)}, control=control
+        make_verdict(Validity.INVALID),
+        anomalies={"lost-input": findings(kind)},
+        control=control,
+        faults=[FaultReport("kill-broker", "broker 1", 3.0, 4.0, True, "killed", "broker 1 was killed")],
     )
 
 
@@ -50,7 +53,7 @@ def test_a_count_has_its_denominator() -> None:
 def test_a_conclusion_has_the_share_the_contrast_and_the_origin() -> None:
     own = conclusion("lost-input", findings(OriginKind.FAULT))
     assert (own.counted, own.contrasts) == ("7 of 29 inputs (24 %)", ["All 7 affected inputs are in in/2"])
-    assert (own.label, own.why) == ("The faults lead to them", "They follow 2 faults")
+    assert (own.label, own.why) == ("They follow the faults", "They follow 2 faults")
     assert own.compared == ""
 
 
@@ -100,9 +103,17 @@ def test_findings_go_to_others_only_if_they_need_a_fault_and_the_control_is_clea
 
 def test_the_next_step_is_a_control_or_the_program() -> None:
     assert f"`{COMMAND} --control`" in next_step(verdict(OriginKind.FAULT), COMMAND)
-    assert "nothing for the developers of Kafka" in next_step(verdict(OriginKind.TEST), COMMAND)
+    assert next_step(verdict(OriginKind.TEST), COMMAND).startswith("No finding comes from the faults.")
+    mixed = {"duplicate": findings(OriginKind.PROGRAM), "lost-input": findings(OriginKind.FAULT)}
+    both = structs.replace(verdict(), anomalies=mixed)
+    assert next_step(both, COMMAND).startswith("Some findings do not come from the faults.")
     assert next_step(verdict(OriginKind.FAULT, CLEAN), COMMAND) == ""
     assert next_step(make_verdict(Validity.VALID), COMMAND) == ""
+
+
+def test_a_control_is_proposed_only_with_the_command_that_makes_one() -> None:
+    assert next_step(verdict(OriginKind.FAULT), "fencepost replay store/run") == ""
+    assert next_step(structs.replace(verdict(), faults=[]), COMMAND) == ""
 
 
 def test_a_finding_of_some_runs_is_counted_by_fault() -> None:

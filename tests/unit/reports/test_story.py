@@ -143,6 +143,20 @@ def test_an_instance_that_was_replaced_has_an_end_only_if_its_log_shows_one(tmp_
     assert found["bill-2.0"].to_ns == 4_200_000_000
 
 
+def test_an_instance_that_ended_by_itself_is_followed_when_the_next_one_logs(tmp_path: Path) -> None:
+    """No fault stopped `bill-1.0`. The log of `bill-1.1` shows its start, and `bill-1.2` has logged nothing."""
+    (tmp_path / "workers").mkdir()
+    for process, times_ms in {"bill-1.0": [1_500, 2_250], "bill-1.1": [4_250, 6_500]}.items():
+        stamps = [datetime.fromtimestamp((WALL_MS + time_ms) / 1000, UTC).isoformat() for time_ms in times_ms]
+        text = "".join(f"{stamp} INFO polled\n" for stamp in stamps)
+        (tmp_path / "workers" / f"{process}.log").write_text(text)
+    (tmp_path / "workers" / "bill-1.2.log").write_text("")
+    found = {life.actor: (life.from_ns, life.to_ns) for life in lives(program(tmp_path))}
+    assert found["bill-1.0"] == (1_000_000_000, 2_250_000_000)
+    assert found["bill-1.1"] == (4_250_000_000, 6_500_000_000)
+    assert found["bill-1.2"] == (6_500_000_000, 9_000_000_000)
+
+
 def test_a_life_by_journals_is_from_the_first_to_the_last_line(tmp_path: Path) -> None:
     story = workload(tmp_path)
     (tmp_path / "journals").mkdir()
