@@ -10,12 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from checkers.catalogue import catalogue
 from harness.cluster.kinds.registry import CLUSTERS, require_options
 from harness.common.errors import UsageError
 from harness.common.wording import check_name, nearest
+from harness.environment.kafka import versions
 from harness.model.fault_names import CRASH_POINTS, RANDOM, expand_names
 from harness.model.pipeline import PipelineSpec
 from harness.model.vocabulary import WorkerStep
+from harness.protocol.rule_options import rules_of
 from harness.settings.options import FIELDS, KnownNames, Options
 
 if TYPE_CHECKING:
@@ -184,22 +187,16 @@ def defects() -> "Mapping[str, Defect]":
 
 def anomalies() -> Mapping[str, str]:
     """For each anomaly: the first sentence of its checker's docstring, which is its specification."""
-    from checkers.catalogue import catalogue
-
     return {anomaly.name: anomaly.sentence for anomaly in catalogue()}
 
 
 def kafka_versions() -> tuple[str, ...]:
     """The Kafka versions that a lock file pins."""
-    from harness.environment.kafka import versions
-
     return versions()
 
 
 def known_names() -> KnownNames:
     """All names that the values of options may contain."""
-    from harness.protocol.rule_options import rules_of
-
     return KnownNames(
         workloads=workloads(),
         require_fault=lambda fault: require_known_name(fault, nemeses()),

@@ -4,7 +4,7 @@ Console, HTML report and reproducer share these sentences.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.common.wording import join_words, number, plural, printable
 from harness.results.conclusions import (
@@ -62,9 +62,22 @@ def of_all(part: int, whole: int, noun: str) -> str:
 def conclusions(anomalies: Mapping[str, AnomalyFindings]) -> Iterator[Conclusion]:
     """Yield a conclusion for each anomaly that decides the verdict and is no consequence of another one."""
     bad = {name for name, findings in anomalies.items() if not findings.allowed}
+    without_faults = [
+        printable(name, 60)
+        for name, findings in anomalies.items()
+        if name in bad and findings.origin is not None and findings.origin.kind in NOT_FAULTS
+    ]
     for name, findings in anomalies.items():
-        if name in bad and findings.because not in bad and (findings.affected or findings.origin):
-            yield conclusion(name, findings)
+        if name not in bad or findings.because in bad or not (findings.affected or findings.origin):
+            continue
+        own = conclusion(name, findings)
+        if without_faults and findings.origin is not None and findings.origin.kind is OriginKind.FAULT:
+            others = join_words(without_faults, 5)
+            tied = (
+                f"{own.why}. The faults may only bring out what {others} shows without them: look there first"
+            )
+            own = replace(own, why=tied)
+        yield own
 
 
 def conclusion(anomaly: str, findings: AnomalyFindings) -> Conclusion:

@@ -147,6 +147,7 @@ def _not_decided(verdict: Verdict) -> Iterator[str]:
     """Yield what the checks could not decide, and why."""
     for rows in verdict.not_decided:
         yield f"not decided: {describe_not_decided(rows)}, because {printable(rows.why, 400)}"
+        yield from (f"  first: {printable(sentence, 400)}" for sentence in rows.sentences[:1])
 
 
 def _unknown(verdict: Verdict) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """What all tests share: one Spark for the whole session, the tiers, and what is said of skips."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,12 @@ def spark() -> Iterator[SparkSession]:
     """One Spark for all tests, from the archive of its classes if a run has made one."""
     with session(spark_settings(find_java("auto"), "local[*]", {})) as started:
         yield started
+
+
+@pytest.fixture
+def python_of_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `python3` in the examples be the Python that runs the tests."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

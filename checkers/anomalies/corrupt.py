@@ -69,8 +69,8 @@ def _sentence(e: Example) -> str:
 
 WORDING = {
     "corrupt": AnomalyWording(
-        "record is not what was sent",
-        "records are not what was sent",
+        "record has another content than expected",
+        "records have another content than expected",
         "The key, value or headers of a record differ from what was sent, or from what its input must lead to.",
         _sentence,
     ),

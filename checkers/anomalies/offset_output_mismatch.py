@@ -191,6 +191,8 @@ RULES = (
             "operation": log_transaction(),
             "input": record_position("element.input.tp", "element.input.offset"),
             "record": record_position("element.tp", "element.offset"),
+            "offsets": "transform(filter(commits, c -> c.tp = element.input.tp and c.effect = 'commit'), "
+            "c -> struct(c.tp as tp, c.first as first, c.committed as committed))",
             "why": f"'{NOT_COVERED}'",
         },
     ),
@@ -297,7 +299,9 @@ def _sentence_for_rule(e: Example) -> str | None:
         return f"{e.record} is in no transaction, but its stage must write to that topic in transactions"
     if why == NOT_COVERED and e.records and e.inputs:
         record = e.records[0].position
-        return f"{record} comes from {e.input}, but {e.operation} did not move the committed offset past it"
+        moved = [part.words for part in e.offsets]
+        own = f"committed {join_words(moved, 3)}" if moved else "committed no offset of that partition"
+        return f"{record} comes from {e.input}, but {e.operation} {own}"
     return None
 
 

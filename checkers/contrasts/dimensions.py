@@ -103,6 +103,13 @@ class SubjectComparison:
             return np.fmax(self.written_s, (self.column("marker_ms") - self.facts.wall_ms_at_zero) / 1000)
         return np.where(np.isnan(self.passing.commit_s), self.written_s, self.passing.commit_s)
 
+    @property
+    def done(self) -> str:
+        """The word for how a subject takes effect. An input is processed when its group commits past it."""
+        if self.kind == TRANSACTION:
+            return "begun"
+        return "written" if self.passing is None else "processed"
+
 
 @dataclass(frozen=True)
 class Passing:
@@ -180,7 +187,7 @@ def dimensions(comparison: SubjectComparison) -> list[Dimension]:
 
 
 def phases(comparison: SubjectComparison) -> Codes:
-    """Return the phase in which each subject was done; -1: its time is not known."""
+    """Return the phase in which each subject took effect; -1: its time is not known."""
     times_s, acted = comparison.happened_s, comparison.facts.acted
     codes = np.full(len(times_s), LATER, np.int64)
     for fault in acted:
@@ -320,10 +327,11 @@ def _processes(comparison: SubjectComparison) -> Iterator[Dimension]:
 
 def _times(comparison: SubjectComparison) -> Iterator[Dimension]:
     if comparison.facts.acted:
+        done = comparison.done
         names = (
-            "were done before the first fault",
-            f"were done while a fault acted, or in the {AFTER_S:.0f} s after it",
-            "were done between faults or after them",
+            f"were {done} before the first fault",
+            f"were {done} while a fault acted, or in the {AFTER_S:.0f} s after it",
+            f"were {done} between faults or after them",
         )
         yield Categories("phase", phases(comparison), names)
     yield Scale("time", comparison.written_s, "were written at {} s or later", "were written before {} s")

@@ -41,11 +41,12 @@ def origin(
     hits_before, all_before = _sums(before, affected, weights)
     hits_after, all_after = _sums(after, affected, weights)
     counts = (
-        f"{_of(hits_before, all_before)} that were done before the first fault, and {_of(hits_after, all_after)} of "
-        "the later ones, are affected"
+        f"{_of(hits_before, all_before)} {comparison.kind} that were {comparison.done} before the first fault, and "
+        f"{_of(hits_after, all_after)} later ones, are affected"
     )
     if not all_before or not hits_before + hits_after:
-        return Origin(OriginKind.NOT_KNOWN, "too little was done before the first fault to compare with")
+        few = f"too few {comparison.kind} were {comparison.done} before the first fault to compare with"
+        return Origin(OriginKind.NOT_KNOWN, few)
     share_before, share_after = hits_before / all_before, hits_after / max(all_after, 1)
     if hits_before >= 3 and share_before >= COMPARABLE * share_after:
         first_s = float(np.nanmin(comparison.happened_s[affected]))

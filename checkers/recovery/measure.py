@@ -1,6 +1,7 @@
 """Measure how the pipeline of a stored run recovered from its faults, and find its stalls. This uses no Spark.
 
-A stall is a time in which a group had inputs to process and committed nothing for longer than the time-outs explain.
+A stall is a time in which a group had inputs to process and committed nothing for longer than the time-outs explain. If
+inputs still waited when the stages were stopped, and that time was shorter, it is not decided whether it is a stall.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ from harness.model.vocabulary import Premise
 from harness.record.protocol_journal import ProtocolJournal
 from harness.record.table_reader import RunTables
 from harness.record.timeline.partition_offsets import first_waiting, sorted_times
+from harness.results.conclusions import NotDecided
 from harness.results.example import Example
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.recovery import Liveness
@@ -56,11 +58,40 @@ class Stall:
 
 
 @dataclass(frozen=True)
+class Standstill:
+    """An input partition in which inputs waited when the stages were stopped. Times are nanoseconds since the start."""
+
+    group: str
+    partition: str  # "purchases/2"
+    offset: int  # of the first input that waited
+    last_ns: int | None  # the last commit of the group in it; None: there is none
+    others_ns: int | None  # the last commit of the group in its other partitions; None: there is none
+    fault: FaultReport | None  # the last fault injected before `last_ns`; None: there was none
+
+    @property
+    def sentence(self) -> str:
+        """When the group stood still there, and whether it went on elsewhere."""
+        where = f"{printable(self.group, 60)} in {printable(self.partition, 80)}"
+        last = "no commit" if self.last_ns is None else f"the last commit at {self.last_ns / 1e9:,.1f} s"
+        after = ""
+        if self.fault is not None and self.last_ns is not None:
+            after = f", {self.last_ns / 1e9 - self.fault.start_s:,.1f} s after {printable(self.fault.struck, 120)}"
+        elif self.last_ns is not None:
+            after = ", when no fault had come"
+        others = (
+            "" if self.others_ns is None else f"; in its other partitions until {self.others_ns / 1e9:,.1f} s"
+        )
+        return f"{where}: {last}{after}{others}; the input at offset {self.offset} waited until the end"
+
+
+@dataclass(frozen=True)
 class Recovery:
     """How a run recovered from its faults."""
 
     faults: Sequence[FaultReport] = ()  # each with its liveness if it acted
     stalls: Sequence[Stall] = ()
+    standstills: Sequence[Standstill] = ()
+    groups: int = 0  # how many were looked at for stalls
     not_known: Reason | None = None  # why nothing is known
 
 
@@ -89,7 +120,13 @@ def measure_recovery(
     if why is not None:
         unknown = [_with(fault, Liveness(not_known=why.text)) for fault in faults]
         return Recovery(unknown, not_known=why)
-    return Recovery(_with_liveness(faults, progress, _protocol(t)), _stalls(progress, run_metadata))
+    span_ns = _span(run_metadata)
+    return Recovery(
+        _with_liveness(faults, progress, _protocol(t)),
+        stalls(progress, faults, span_ns) if span_ns else (),
+        standstills(progress, faults, span_ns) if span_ns else (),
+        len(progress.groups),
+    )
 
 
 def _with_liveness(
@@ -120,13 +157,11 @@ def _acting(fault: FaultReport, journal: ProtocolJournal) -> FaultReport:
     return fault if acted_ns is None else structs.replace(fault, start_s=max(fault.start_s, acted_ns / 1e9))
 
 
-def _stalls(progress: RunProgress, run_metadata: RunMetadata) -> list[Stall]:
-    """Return the stalls from the start of the load to the end of the drain. A run without these phases has none."""
+def _span(run_metadata: RunMetadata) -> tuple[int, int] | None:
+    """Return the time from the start of the load to the end of the drain. None: the run has no such phases."""
     ready = [phase.start_s for phase in run_metadata.phases if phase.name == LOAD]
     stopped = [phase.end_s for phase in run_metadata.phases if phase.name in (LOAD, "heal", "drain")]
-    if not ready:
-        return []
-    return stalls(progress, run_metadata.faults, (round(ready[0] * 1e9), round(max(stopped) * 1e9)))
+    return (_ns(ready[0]), _ns(max(stopped))) if ready else None
 
 
 def stalled(found: Sequence[Stall]) -> AnomalyFindings:
@@ -141,6 +176,36 @@ def stalled(found: Sequence[Stall]) -> AnomalyFindings:
         sentences=[wording.sentence(example) for example in examples],
         words=wording.describe_count(len(found)),
         meaning=wording.meaning,
+    )
+
+
+def undecided_stalls(recovery: Recovery, is_incomplete: bool) -> NotDecided | None:
+    """Return what is not decided about stalls. None: all of it is decided.
+
+    Args:
+        recovery: what was measured
+        is_incomplete: evidence of the run is missing, so that a missing commit proves nothing
+    """
+    names = {each.group for each in recovery.standstills}
+    if is_incomplete:
+        names |= {stall.group for stall in recovery.stalls}
+    else:
+        names -= {stall.group for stall in recovery.stalls}
+    if not names:
+        return None
+    shown = [each.sentence for each in recovery.standstills if each.group in names][:MOST_EXAMPLES]
+    why = "inputs waited when the stages were stopped, and the run does not show for how much longer"
+    if not any(each.group in names for each in recovery.standstills):
+        why = "commits are missing, but evidence is missing too, so they may have been made"
+    return NotDecided(
+        "stalled",
+        len(names),
+        recovery.groups,
+        "groups",
+        why,
+        "read the logs of its members at that time, in workers/ of the run; if they only needed longer, write a longer "
+        "works_within_s or idle_s in their [[stage]]",
+        sentences=shown,
     )
 
 
@@ -248,6 +313,32 @@ def _of_group(
                 offset=offset,
                 fault=acted[before - 1] if before else None,
             )
+
+
+def standstills(
+    progress: RunProgress, faults: Sequence[FaultReport], span_ns: tuple[int, int]
+) -> list[Standstill]:
+    """Return the partitions in which inputs waited when the stages were stopped, those that waited longest first."""
+    acted = sorted((fault for fault in faults if fault.acted), key=lambda fault: fault.start_s)
+    found = []
+    for name, group in progress.groups.items():
+        last = {
+            partition: int(positions.time_ns[-1])
+            for partition, (_, positions) in group.partitions.items()
+            if len(positions.time_ns)
+        }
+        for partition, (log, positions) in group.partitions.items():
+            own_ns = last.get(partition)
+            waiting = first_waiting(log, positions, span_ns[0] if own_ns is None else own_ns, span_ns[1])
+            if waiting is not None:
+                others = [time_ns for other, time_ns in last.items() if other != partition]
+                before = [fault for fault in acted if own_ns is not None and fault.start_s * 1e9 <= own_ns]
+                since_ns, offset = waiting
+                standstill = Standstill(
+                    name, partition, offset, own_ns, max(others, default=None), before[-1] if before else None
+                )
+                found.append((since_ns, partition, standstill))
+    return [standstill for _, _, standstill in sorted(found, key=lambda row: row[:2])]
 
 
 def _waiting(group: Group, from_ns: int, to_ns: int) -> Iterator[tuple[int, str, int]]:

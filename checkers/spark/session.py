@@ -31,7 +31,11 @@ from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from types import FrameType
-from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from checkers.spark.driver import (
     ARCHIVE_TIMEOUT_S,
@@ -45,13 +49,10 @@ from checkers.spark.driver import (
     start_jvm,
     wait_for_gateway,
 )
+from checkers.spark.errors import has_ended
 from checkers.spark.settings import spark_conf
 from harness.common.errors import EnvironmentFailure, FencepostError, StartFailed, WaitTimeout
 from harness.common.waiting import wait_for
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 __all__ = ["SparkSettings", "StartingSpark", "session", "start_spark"]
 
@@ -87,7 +88,7 @@ class StartingSpark:
         self._opening = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark")
         self._opened = self._opening.submit(_connect, settings, self._folder, self._jvm)
 
-    def session(self) -> "SparkSession":
+    def session(self) -> SparkSession:
         """Wait for the session. Raises `EnvironmentFailure` if Spark does not start."""
         error = self._opened.exception()
         if error is None:
@@ -133,7 +134,7 @@ class StartingSpark:
         self._output.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def __enter__(self) -> "SparkSession":
+    def __enter__(self) -> SparkSession:
         try:
             return self.session()
         except BaseException:
@@ -166,13 +167,13 @@ def start_spark(settings: SparkSettings) -> StartingSpark:
 
 
 @contextmanager
-def session(settings: SparkSettings) -> Iterator["SparkSession"]:
+def session(settings: SparkSettings) -> Iterator[SparkSession]:
     """Context manager: start Spark, and end it at the exit."""
     with start_spark(settings) as spark:
         yield spark
 
 
-def _connect(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes] | None") -> "SparkSession":
+def _connect(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes] | None") -> SparkSession:
     """Connect to the gateway, if there is one, make the session, and make sure that it can work."""
     if python := settings.conf.get("spark.pyspark.python"):
         os.environ["PYSPARK_PYTHON"] = python
@@ -192,10 +193,8 @@ def _connect(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes
     return spark
 
 
-def _try_to_warm_up(warm_up: "Callable[[SparkSession], object]", spark: "SparkSession") -> None:
+def _try_to_warm_up(warm_up: Callable[[SparkSession], object], spark: SparkSession) -> None:
     """Call `warm_up`. If it fails, Spark is only slower, unless it has ended."""
-    from checkers.spark.errors import has_ended
-
     try:
         warm_up(spark)
     except (FencepostError, OSError) as error:
@@ -204,12 +203,8 @@ def _try_to_warm_up(warm_up: "Callable[[SparkSession], object]", spark: "SparkSe
         log.warning("Spark is not warmed up (%s): the verdict takes some seconds longer", first_line(error))
 
 
-def _make(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes] | None") -> "SparkSession":
+def _make(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes] | None") -> SparkSession:
     """Make the session. Raises `EnvironmentFailure`."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
-
     own_address = reach_master(settings.master)
     if jvm is not None:
         port, secret = wait_for_gateway(folder / "gateway", jvm)
@@ -250,10 +245,8 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
                 os.environ[key] = value
 
 
-def _stop(spark: "SparkSession", level: int = logging.WARNING) -> None:
+def _stop(spark: SparkSession, level: int = logging.WARNING) -> None:
     """Stop the session and forget its gateway, so that another one can be started in this process."""
-    from py4j.protocol import Py4JError
-
     # PySpark would wait up to a second, until it polls its accumulators again. Their server is shut down in a thread.
     context = spark.sparkContext
     accumulators, context._accumulatorServer = context._accumulatorServer, None  # type: ignore[assignment]
@@ -274,8 +267,6 @@ def _ignore(*_: object) -> None:
 
 def _kill_submitted() -> None:
     """Kill the JVM that spark-submit started, if there is one."""
-    from pyspark import SparkContext
-
     submitted = getattr(SparkContext._gateway, "proc", None)
     if submitted is not None:
         submitted.kill()
@@ -283,9 +274,6 @@ def _kill_submitted() -> None:
 
 def _forget_gateway(level: int = logging.WARNING) -> None:
     """Close the gateway, and end the JVM if spark-submit started it."""
-    from py4j.protocol import Py4JError
-    from pyspark import SparkContext
-
     gateway = SparkContext._gateway
     SparkContext._gateway = None
     SparkContext._jvm = None
@@ -308,7 +296,7 @@ MEMBERS = {
 """Classes that PySpark looks up for each expression, and their members."""
 
 
-def remember_classes(spark: "SparkSession") -> None:
+def remember_classes(spark: SparkSession) -> None:
     """Look up these classes once for the session.
 
     By default PySpark asks the JVM for them each time. The JVM then searches all its jars for packages of that name,
@@ -397,7 +385,7 @@ def require_full_jdk(java: Path) -> None:
 
 
 def prepare_workers(
-    spark: "SparkSession", conf: Mapping[str, str], folder: Path, needed: Sequence[str]
+    spark: SparkSession, conf: Mapping[str, str], folder: Path, needed: Sequence[str]
 ) -> None:
     """Wait for a worker, send it our code, and have it import what tasks need.
 
@@ -434,11 +422,8 @@ def pack_code(folder: Path) -> Path:
     return path
 
 
-def _try_python(spark: "SparkSession", needed: Sequence[str]) -> None:
+def _try_python(spark: SparkSession, needed: Sequence[str]) -> None:
     """Have every core import what a task needs."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
     context = spark.sparkContext
     tasks = context.defaultParallelism
     try:

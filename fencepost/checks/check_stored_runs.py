@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from checkers.checking.stored_runs import StoredRun, check_each_run
 from checkers.histories.check import check_files, history_damaged, merge_history
+from checkers.stored.sources import Growth
 from fencepost.checks.evidence import Evidence, require_bounded_ranges, require_evidence, require_table
 from fencepost.checks.run_files import RULES, StoredFiles, describe_gaps
 from fencepost.checks.verdict_rules import decide, heals_known
@@ -29,9 +31,6 @@ from harness.settings.run_file import StoredPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from checkers.checking.stored_runs import StoredRun
-    from checkers.stored.sources import Growth
 
 
 MOST_ID = 2**63 - 1
@@ -154,8 +153,6 @@ def _check_runs_in_one_job(
     examples: int,
 ) -> dict[int, Verdict | FencepostError]:
     """Check runs whose numbers differ and decide their verdicts. Returns the results by run number."""
-    from checkers.checking.stored_runs import check_each_run
-
     stored = [_stored_run(evidence, allow) for evidence in runs]
     own = check_each_run(spark, stored, examples=examples, phase=phase)
     results = _with_histories(spark, runs, stored, own, phase)
@@ -258,10 +255,8 @@ def name_damaged_table(evidence: Evidence, error: FencepostError) -> FencepostEr
     return error
 
 
-def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
+def _stored_run(evidence: Evidence, allow: frozenset[str]) -> StoredRun:
     """The facts about a run that the checkers need."""
-    from checkers.checking.stored_runs import StoredRun
-
     return StoredRun(
         run=evidence.run,
         folder=evidence.folder,
@@ -305,14 +300,12 @@ def _unknown_partitions(evidence: Evidence) -> list[str]:
     return [problem.text for problem in problems if problem.code == ReasonCode.ENDS_UNKNOWN]
 
 
-def _growths(evidence: Evidence) -> "dict[str, Growth]":
+def _growths(evidence: Evidence) -> dict[str, Growth]:
     """Return the topics of the pipeline that got more partitions during the run.
 
     If faults of the run account for all new partitions, each of them raised the number once. Otherwise somebody else
     did, at most once for each new partition.
     """
-    from checkers.stored.sources import Growth
-
     rows = read_parquet(
         evidence.folder / "history" / "partitions.parquet", ["topic", "partition"]
     ).to_pylist()

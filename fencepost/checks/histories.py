@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from checkers.histories.check import check_files
 from checkers.histories.files import Url
 from fencepost.checks.verdict_rules import decide_external
 from harness.common.errors import FencepostError
@@ -23,8 +24,6 @@ def check_history_files(
 
     `phase` is called with the name of each step when it begins.
     """
-    from checkers.histories.check import check_files
-
     results = check_files(spark, dict(enumerate(files)), allow, phase)
     return [
         decide_external(path, result) if isinstance(result, CheckResult) else result

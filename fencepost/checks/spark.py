@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
+from checkers.checking.warm_up import warm_up
 from checkers.spark.driver import ARCHIVE_TIMEOUT_S, archive_command, class_path
 from checkers.spark.session import SparkSettings, StartingSpark, interruptible, start_spark
 from fencepost.checks.check_stored_runs import check_stored_run, open_evidence
@@ -169,16 +170,10 @@ def spark_settings(
         conf=conf,
         size="large" if large else "small",
         archive=archive if archive.exists() else None,
-        warm_up=None if warm_up_rows is None else partial(_warm_up, rows=warm_up_rows),
+        warm_up=None if warm_up_rows is None else partial(warm_up, rows=warm_up_rows),
         worker_daemon=WORKER_DAEMON,
         needed=TASK_MODULES,
     )
-
-
-def _warm_up(spark: "SparkSession", *, rows: int) -> None:
-    from checkers.checking.warm_up import warm_up
-
-    warm_up(spark, rows)
 
 
 @contextmanager

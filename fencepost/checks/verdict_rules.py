@@ -18,7 +18,7 @@ from pathlib import Path
 from checkers.contrasts.origin import with_control
 from checkers.gaps.rule import GapRule, Row, apply_rules, once
 from checkers.histories.files import Url
-from checkers.recovery.measure import Recovery, stalled
+from checkers.recovery.measure import Recovery, stalled, undecided_stalls
 from fencepost.checks.evidence import Evidence
 from harness.model.fault_names import expand_names, has_weights, requested_name
 from harness.model.pipeline import PipelineSpec
@@ -28,6 +28,7 @@ from harness.results.reasons import KILLED, Reason, ReasonCode, by_cause
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import CheckResult, FaultReport, Validity, Verdict
 from harness.settings.run_file import StoredPlan
+from reports.summary import summary
 
 RULE_REMEDY = (
     "change the rule: protocol.jsonl, in the run's folder, has all requests with their times, and with since=start "
@@ -245,8 +246,6 @@ RULES = (*COURSE, *FAULTS)
 
 def decide(evidence: Evidence, result: CheckResult) -> Verdict:
     """Decide the verdict of a stored run by the rules. The verdict lists the reasons."""
-    from reports.summary import summary
-
     result = with_stalls(result, evidence.recovery)
     result = replace(result, anomalies=with_control(result.anomalies, evidence.control))
     run = CheckedRun(evidence.plan, evidence.run_metadata, result, evidence.journal_change)
@@ -295,7 +294,7 @@ def decide(evidence: Evidence, result: CheckResult) -> Verdict:
 
 
 def with_stalls(result: CheckResult, recovery: Recovery) -> CheckResult:
-    """Add the warning `stalled`, unless its evidence is missing.
+    """Add the warning `stalled`, unless its evidence is missing, and what is not decided about stalls.
 
     If evidence of the run is incomplete, a missing commit proves nothing.
     """
@@ -308,6 +307,9 @@ def with_stalls(result: CheckResult, recovery: Recovery) -> CheckResult:
             not_checked={**result.not_checked, "stalled": recovery.not_known},
         )
     incomplete = any(reason.code is ReasonCode.INCOMPLETE_EVIDENCE for reason in result.broken.values())
+    undecided = undecided_stalls(recovery, incomplete)
+    if undecided is not None:
+        result = replace(result, not_decided=[*result.not_decided, undecided])
     if incomplete or not recovery.stalls:
         return result
     return replace(result, anomalies={**result.anomalies, "stalled": stalled(recovery.stalls)})
@@ -319,8 +321,6 @@ def decide_external(path: Path | Url, result: CheckResult) -> Verdict:
     If nothing was read in a history, `unseen` alone does not make it invalid: a record that no client tried to read is
     not lost.
     """
-    from reports.summary import summary
-
     reasons = list(result.broken.values())
     bad = {name for name, findings in result.anomalies.items() if not findings.allowed}
     if ReasonCode.NOTHING_READ in result.broken:

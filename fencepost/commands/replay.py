@@ -18,6 +18,7 @@ from fencepost.commands.output import progress_for
 from harness.common.errors import ExitStatus, UsageError
 from harness.common.wording import redact_text
 from harness.record.run_tables import PLAN
+from harness.runner.schedule import Schedule
 from harness.settings.options import Options, parse_set
 from harness.settings.run_file import StoredPlan
 
@@ -80,7 +81,6 @@ def command(
     options = cli_options.settle(options)
 
     from fencepost.runs.carry_out import run
-    from harness.runner.schedule import Schedule
 
     with closing(progress_for(sys.stderr)) as progress:
         progress.say(f"replaying {store}, seed {options.seed}")

@@ -11,6 +11,17 @@ import click
 from fencepost import cli as command_flags
 from fencepost.commands import options as cli_options
 from fencepost.commands import output
+from fencepost.suites.record import (
+    ALL,
+    BAD,
+    KEEP,
+    SuiteRecord,
+    create,
+    folder_of,
+    lock,
+    previous_suites,
+    remove_good_evidence,
+)
 from harness.common.documents import encode
 from harness.common.errors import ExitStatus, UsageError
 from harness.common.wording import printable
@@ -19,11 +30,10 @@ from harness.environment.resources import free_memory_mb, max_parallel_runs
 from harness.results.suite import CellState, Suite
 from harness.settings.kinds import Duration, OneOf, WholeNumber
 from harness.settings.options import Options, parse_set, to_toml
+from reports.suites.wording import headline, lead, since, worst_first
 
 if TYPE_CHECKING:
     from fencepost.suites.plan import SuitePlan, SuiteRequest
-    from fencepost.suites.record import SuiteRecord
-    from harness.results.suite import Suite
 
 SPARK = ("master", "spark-conf")
 
@@ -97,7 +107,6 @@ def command(
     max_jobs = None if jobs is None else WholeNumber(1, 256).parse("jobs", jobs)
 
     from fencepost.suites import plan as plans
-    from fencepost.suites.record import ALL, BAD, KEEP, SuiteRecord, create, lock, remove_good_evidence
 
     keep = OneOf(KEEP).parse("keep-evidence", keep_evidence or ALL)
     judge = None if judge is None else OneOf(plans.CHECK_TIMES).parse("judge", judge)
@@ -133,7 +142,6 @@ def _plan(
     no other process writes the record after it was read.
     """
     from fencepost.suites import plan as plans
-    from fencepost.suites.record import folder_of, lock
 
     if resume is not None:
         _require_resumable(suite_file, request)
@@ -149,13 +157,13 @@ def _plan(
 
 
 def _run(
-    record: "SuiteRecord",
+    record: SuiteRecord,
     plan: "SuitePlan",
     flags: Mapping[str, Any],
     jobs: int | None,
     limit_s: float | None,
     resume_command: str,
-) -> "Suite":
+) -> Suite:
     """Run the suite. If that fails, say how to resume it."""
     from fencepost.suites.run import SuiteRun, SuiteSettings
     from fencepost.terminal_progress import suite_progress_for
@@ -208,7 +216,6 @@ def _print_plan(
     plan: "SuitePlan", store: Path, jobs: int | None, limit_s: float | None, *, as_json: bool
 ) -> ExitStatus:
     """Print the estimated duration, and each run with the command that repeats it alone."""
-    from fencepost.suites.record import previous_suites
     from fencepost.suites.run import preview
 
     previous = previous_suites(store, plan.suite.name, plan.suite.started)
@@ -225,10 +232,8 @@ def _default_jobs() -> int:
     return max_parallel_runs(MEMORY_MB, cores=2)
 
 
-def _print_result(suite: "Suite", folder: Path, resume_command: str, *, as_json: bool) -> None:
+def _print_result(suite: Suite, folder: Path, resume_command: str, *, as_json: bool) -> None:
     """Print each run that needs a look, the remarks, the counts, and the paths."""
-    from reports.suites.wording import headline, lead, since, worst_first
-
     stream = sys.stderr if as_json else sys.stdout
     for cell in worst_first(suite.cells):
         new = " (new)" if cell.new else ""

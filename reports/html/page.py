@@ -436,8 +436,12 @@ def _settings(contents: folder.RunFiles) -> dict[str, list[tuple[str, str]]]:
         if name == "schedule":
             continue
         if isinstance(body, Mapping):
+            # `client` is that of the workers of a workload: a program of the user has its own.
+            foreign = name == "options" and body.get("pipeline") is not None
             tables[words.printable(name, 60)] = [
-                (words.printable(key, 80), setting_text(key, value)) for key, value in flatten(body)
+                (words.printable(key, 80), setting_text(key, value))
+                for key, value in flatten(body)
+                if not (foreign and key == "client")
             ]
         else:
             tables.setdefault("", []).append((words.printable(name, 60), words.printable(body, 400)))

@@ -1,8 +1,6 @@
 """An input topic gets partitions while a program runs: if it reads them it is valid, if not, it loses inputs."""
 
-import os
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,10 +16,7 @@ consumer.assign(inputs)
 print("started", flush=True)"""
 
 
-@pytest.fixture(autouse=True)
-def _python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `python3` in the example be the Python that runs the tests."""
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+pytestmark = pytest.mark.usefixtures("python_of_examples")
 
 
 def run(folder: Path, reads: str, stage: str = "") -> fencepost.Result:

@@ -1,8 +1,6 @@
 """A program that writes outputs with a wrong header, time stamp or partition: found if `compare` names that part."""
 
-import os
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -50,10 +48,7 @@ def run(folder: Path, arguments: dict[str, str]) -> fencepost.Result:
     )
 
 
-@pytest.fixture(autouse=True)
-def _python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `python3` in the example be the Python that runs the tests."""
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+pytestmark = pytest.mark.usefixtures("python_of_examples")
 
 
 def test_outputs_with_the_expected_parts_are_valid(tmp_path: Path) -> None:

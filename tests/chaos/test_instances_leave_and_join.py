@@ -1,7 +1,5 @@
 """Instances of a custom pipeline leave cleanly and join: a correct program tolerates it."""
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,11 +9,9 @@ import fencepost
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
+@pytest.mark.usefixtures("python_of_examples")
 @pytest.mark.parametrize("nemesis", ["restart-instance", "scale-instances", "scale-instances@down"])
-def test_a_correct_program_is_valid_while_instances_leave_and_join(
-    nemesis: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+def test_a_correct_program_is_valid_while_instances_leave_and_join(nemesis: str, tmp_path: Path) -> None:
     result = fencepost.run(
         pipeline=str(EXAMPLES / "billing" / "pipeline.toml"),
         nemesis=nemesis,

@@ -1,7 +1,5 @@
 """Custom pipelines on a shared cluster, and on containers."""
 
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,10 +26,7 @@ OTHER_TOPIC = "purchases"
 """A topic of another user with the same name as in pipeline.toml. A run must not touch it."""
 
 
-@pytest.fixture(autouse=True)
-def _python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `python3` in the examples be the Python that runs the tests."""
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+pytestmark = pytest.mark.usefixtures("python_of_examples")
 
 
 @pytest.fixture(scope="module")

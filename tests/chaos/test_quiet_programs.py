@@ -1,7 +1,5 @@
 """Custom pipelines whose mistakes show without any fault, by the broker logs alone."""
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -33,10 +31,11 @@ correlate = "json:/payment_id"
 make = "{programs}/clearing_expect.py:payment"
 """
 
+pytestmark = pytest.mark.usefixtures("python_of_examples")
 
-def _run(runs_folder: Path, monkeypatch: pytest.MonkeyPatch, mistake: str) -> fencepost.Result:
+
+def _run(runs_folder: Path, mistake: str) -> fencepost.Result:
     """Run the program for some seconds without faults."""
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     pipeline = runs_folder / f"{mistake}.toml"
     pipeline.write_text(PIPELINE.format(programs=PROGRAMS, mistake=mistake))
     return fencepost.run(
@@ -49,16 +48,14 @@ def _run(runs_folder: Path, monkeypatch: pytest.MonkeyPatch, mistake: str) -> fe
     )
 
 
-def test_a_program_without_a_mistake_is_valid(runs_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _run(runs_folder, monkeypatch, "none").assert_valid()
+def test_a_program_without_a_mistake_is_valid(runs_folder: Path) -> None:
+    _run(runs_folder, "none").assert_valid()
 
 
 @pytest.mark.parametrize(
     ("mistake", "anomaly"), [("dead-letter-outside", "offset-output-mismatch"), ("lets-through", "phantom")]
 )
-def test_a_mistake_is_found_without_any_fault(
-    runs_folder: Path, monkeypatch: pytest.MonkeyPatch, mistake: str, anomaly: str
-) -> None:
-    result = _run(runs_folder, monkeypatch, mistake)
+def test_a_mistake_is_found_without_any_fault(runs_folder: Path, mistake: str, anomaly: str) -> None:
+    result = _run(runs_folder, mistake)
     anomalies = result.anomalies
     assert anomalies == {anomaly}, result.explain()

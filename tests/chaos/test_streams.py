@@ -43,3 +43,6 @@ def test_a_join_finds_no_key_that_is_in_another_partition_than_with_java(
     result = run(programs / "orders-crc32-wrong.toml", 1, tmp_path)
     assert result.valid is False, result.explain()
     assert result.anomalies == {"lost-input"}, result.explain()
+    found = result.verdict["anomalies"]["lost-input"]
+    assert found["origin"]["kind"] == "test", found["origin"]
+    assert "for which CRC32 (librdkafka) and murmur2" in found["affected"]["contrasts"][0]["sentence"]

@@ -1,9 +1,7 @@
 """Zombies whose transactional ids nobody takes: only the group can reject their offsets (KIP-447)."""
 
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -67,8 +65,8 @@ def test_a_zombie_that_has_added_its_offsets_is_fenced_after_the_transaction_tim
     assert fault["acted"] and " was CompleteAbort before it was resumed" in fault["evidence"]
 
 
-def test_a_correct_program_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+@pytest.mark.usefixtures("python_of_examples")
+def test_a_correct_program_is_valid(tmp_path: Path) -> None:
     result = run(EXAMPLES / "billing" / "pipeline.toml", "pause-instance-unreplaced", 1, tmp_path)
     assert result.valid is True, result.explain()
     (fault,) = (

@@ -1,7 +1,5 @@
 """Custom pipelines under faults: correct programs are never invalid, and wrong programs are caught."""
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,10 +14,7 @@ ANOMALIES_OF_WRONG_PROGRAMS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `python3` in the examples be the Python that runs the tests."""
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+pytestmark = pytest.mark.usefixtures("python_of_examples")
 
 
 @pytest.mark.parametrize("seed", SEEDS)

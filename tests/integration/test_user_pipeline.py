@@ -1,8 +1,6 @@
 """A custom pipeline runs under faults and is checked by the broker logs alone."""
 
-import os
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -76,12 +74,12 @@ correlate = "json:/id"
 make = "expect.py:purchase"
 """
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+pytestmark = pytest.mark.usefixtures("python_of_examples")
 
 
 def test_offsets_outside_the_transaction_are_found_in_the_broker_logs_alone(
-    runs_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runs_folder: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     folder = shutil.copytree(EXAMPLES / "billing", tmp_path / "billing")
     description = folder / "offsets-after.toml"
     declared = (
@@ -109,11 +107,8 @@ def test_offsets_outside_the_transaction_are_found_in_the_broker_logs_alone(
     assert result.folder.parent.name == "billing-offsets-after"
 
 
-def test_a_stage_is_over_when_its_printed_positions_reach_the_ends(
-    runs_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stage_is_over_when_its_printed_positions_reach_the_ends(runs_folder: Path, tmp_path: Path) -> None:
     """The program keeps its positions in a file."""
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     for name, text in (
         ("copier.py", COPIER),
         ("positions.py", POSITIONS),

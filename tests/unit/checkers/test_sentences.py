@@ -130,7 +130,17 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
     "offset-output-mismatch": [
         (
             {"operation": T7, "input": INPUT, "record": X, "why": NOT_COVERED},
-            "invoices/3 offset 17 comes from input purchases/1 offset 812, but payments-1.0:7 did not move the committed offset past it",
+            "invoices/3 offset 17 comes from input purchases/1 offset 812, but payments-1.0:7 committed no offset of that partition",
+        ),
+        (
+            {
+                "operation": T7,
+                "input": INPUT,
+                "record": X,
+                "offsets": [{"topic": "purchases", "partition": 1, "first": 813, "committed": 816}],
+                "why": NOT_COVERED,
+            },
+            "invoices/3 offset 17 comes from input purchases/1 offset 812, but payments-1.0:7 committed purchases/1 from 813 up to 816",
         ),
         (
             {

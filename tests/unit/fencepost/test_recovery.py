@@ -222,3 +222,43 @@ def test_where_clocks_cannot_be_compared_it_is_not_checked_whether_a_group_stall
     verdict = decided(long_gap(tmp_path), used=plan(wall_ms_at_zero=None))
     assert "stalled" not in (*verdict.anomalies, *verdict.checked)
     assert verdict.not_checked["stalled"] == "run.toml does not say when the run began"
+
+
+def stopped_while_waiting(folder: Path, last_input: float) -> Path:
+    """Write a run whose group committed all inputs until 51 s. One more comes later; the drain ends at 60 s."""
+    long_gap(folder)
+    batches = [plain(IN, n, 10 + n / 2) for n in range(60)] + [plain(IN, 60, last_input)]
+    batches += [
+        batch(OFFSETS, n, at) if n % 2 == 0 else marker(OFFSETS, n, at)
+        for n, at in enumerate((20, 21, 35, 36, 50, 51))
+    ]
+    commits = [offset_commit(n, end, at) for n, end, at in ((0, 20, 20), (2, 50, 35), (4, 60, 50))]
+    states = [state("Ongoing", 9, 0), state("CompleteCommit", 11, 1)]
+    write_run(folder, batches=batches, offsets=commits, transactions=states)
+    return folder
+
+
+def test_an_input_that_waited_when_the_stages_were_stopped_is_not_decided(tmp_path: Path) -> None:
+    verdict = decided(stopped_while_waiting(tmp_path, last_input=52))
+    assert "stalled" not in verdict.anomalies
+    (row,) = verdict.not_decided
+    assert (row.check, row.count, row.subjects, row.noun) == ("stalled", 1, 1, "groups")
+    assert (
+        row.why == "inputs waited when the stages were stopped, and the run does not show for how much longer"
+    )
+    (sentence,) = row.sentences
+    assert sentence.startswith("g in in/0: the last commit at 51.0 s, 31.0 s after broker 2 was killed; ")
+    assert sentence.endswith("the input at offset 60 waited until the end")
+    assert encode(decode(encode(verdict), Verdict)) == encode(verdict)
+
+
+def test_an_input_that_came_after_the_stages_were_stopped_is_no_standstill(tmp_path: Path) -> None:
+    assert not decided(stopped_while_waiting(tmp_path, last_input=60)).not_decided
+
+
+def test_a_stall_without_complete_evidence_is_not_decided(tmp_path: Path) -> None:
+    broken = replace(CLEAN, broken={"log of in/0": Reason(ReasonCode.INCOMPLETE_EVIDENCE, "it has a gap")})
+    (row,) = decided(long_gap(tmp_path), broken).not_decided
+    assert (row.check, row.count) == ("stalled", 1)
+    assert row.why == "commits are missing, but evidence is missing too, so they may have been made"
+    assert row.sentences == []

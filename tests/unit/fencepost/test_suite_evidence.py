@@ -1,12 +1,12 @@
 """`--keep-evidence bad` removes files of good runs."""
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
 from fencepost.cli import run_command_line
-from fencepost.suites import record as records
 from fencepost.suites import run
 from fencepost.suites.record import KEPT_FILES, SuiteRecord, remove_good_evidence
 from harness.common.errors import ExitStatus
@@ -94,7 +94,11 @@ def test_evidence_is_removed_only_with_the_flag(
 ) -> None:
     records_: list[SuiteRecord] = []
     monkeypatch.setattr(run.SuiteRun, "run", lambda self: suite())
-    monkeypatch.setattr(records, "remove_good_evidence", lambda record: records_.append(record) or "")
+    monkeypatch.setattr(
+        import_module("fencepost.commands.suite"),
+        "remove_good_evidence",
+        lambda record: records_.append(record) or "",
+    )
     (tmp_path / "night.toml").write_text('[matrix]\nworkload = "echo"\n')
     run_command_line(["suite", str(tmp_path / "night.toml"), "--store", str(tmp_path / "store"), *flags])
     assert len(records_) == count

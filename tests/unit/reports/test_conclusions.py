@@ -126,3 +126,17 @@ def test_a_finding_of_some_runs_is_counted_by_fault() -> None:
     )
     assert (row.anomaly, rare.anomaly, rare.hits) == ("lost-input", "corrupt", 1)
     assert recurrences([(kill, set())]) == []
+
+
+def test_a_finding_that_follows_the_faults_names_one_that_is_there_without_them() -> None:
+    mixed = {
+        "reprocessed-input": findings(OriginKind.FAULT),
+        "offset-output-mismatch": findings(OriginKind.PROGRAM),
+    }
+    follows, without = conclusions(mixed)
+    assert follows.why.endswith(
+        "may only bring out what offset-output-mismatch shows without them: look there first"
+    )
+    assert "bring out" not in without.why
+    (alone,) = conclusions({"reprocessed-input": findings(OriginKind.FAULT)})
+    assert "bring out" not in alone.why
