@@ -85,7 +85,7 @@ class Checker:
 
     def undecided(self, tables: "Tables | ExternalTables") -> "DataFrame | None":
         """Return a lazy query for the rows that the checker cannot decide, in the form of findings. Their anomaly has
-        `checkers.findings.form.UNDECIDED_INFIX` and a key of `undecided_because`. None: the checker decides all rows.
+        `checkers.findings.UNDECIDED_INFIX` and a key of `undecided_because`. None: the checker decides all rows.
         """
         if tables.suffix or not hasattr(self._module, "undecided"):
             return None

@@ -15,6 +15,7 @@ class ReasonDocument(TypedDict):
     subject: NotRequired[str]
     remedy: NotRequired[str]
     because: NotRequired[str]
+    rule: NotRequired[str]
 
 
 class ContrastDocument(TypedDict):

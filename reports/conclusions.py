@@ -21,7 +21,7 @@ from harness.results.verdict import AnomalyFindings, Verdict
 NOT_FAULTS = frozenset({OriginKind.PROGRAM, OriginKind.TEST, OriginKind.DISAGREEMENT})
 """The origins that no fault has a part in."""
 LABELS = {
-    OriginKind.FAULT: "They follow the faults",
+    OriginKind.FAULT: "They come with the faults",
     OriginKind.PROGRAM: "Look at the program first",
     OriginKind.TEST: "Look at the test first",
     OriginKind.DISAGREEMENT: "The program and the test disagree",

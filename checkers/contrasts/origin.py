@@ -57,7 +57,7 @@ def origin(
         return Origin(OriginKind.NOT_KNOWN, f"too few to tell: {counts}")
     if share_before <= RARE * share_after:
         in_work = _in_work(comparison, affected, weights)
-        return Origin(OriginKind.FAULT, f"they follow {_struck(acted)}: {counts}{in_work}")
+        return Origin(OriginKind.FAULT, f"after {_struck(acted)}: {counts}{in_work}")
     return Origin(
         OriginKind.NOT_KNOWN, f"there are more of them after the faults, but not only there: {counts}"
     )

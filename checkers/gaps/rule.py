@@ -83,7 +83,7 @@ class Gap:
         text, subject, remedy = (
             _filled(part, self.row) for part in (rule.sentence, rule.subject, rule.remedy)
         )
-        return Reason(rule.code, text, subject, remedy, self.because)
+        return Reason(rule.code, text, subject, remedy, self.because, rule.name)
 
     @property
     def tables(self) -> Sequence[str]:

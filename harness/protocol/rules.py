@@ -20,9 +20,7 @@ Scalar = str | int | float | bool | None
 class Action(StrEnum):
     """What happens to a message that a rule matches."""
 
-    HOLD = (
-        "hold"  # keep a request, and deliver it at the release, even after its client's connection has ended
-    )
+    HOLD = "hold"  # keep a message until the release; a request is delivered even if its client has gone
     DELAY = "delay"  # deliver a request or a response later; everything behind it on its connection waits
     DROP = "drop"  # never deliver a request or a response
     DUPLICATE = (

@@ -51,7 +51,7 @@ class Origin(Struct, frozen=True):
     kind: Annotated[
         OriginKind,
         Meta(
-            description="`fault`: they follow the faults of the run; `program`: the faults did not cause them, so look"
+            description="`fault`: they come with the faults; `program`: the faults did not cause them, so look"
             " at the program and its configuration; `test`: the test writes inputs where the program does not look"
             " for them; `program or test`: they disagree about a content, and the evidence does not show which is"
             " wrong; `not known`: the counts do not tell"

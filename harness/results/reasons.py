@@ -620,6 +620,12 @@ class Reason(Struct, frozen=True, omit_defaults=True):
             "it has no subject. This one comes after it"
         ),
     ] = ""
+    rule: Annotated[
+        str,
+        Meta(
+            description="the name of the rule in the code that found it, for developers; empty: no rule found it"
+        ),
+    ] = ""
 
     def __post_init__(self) -> None:
         force_setattr(self, "remedy", self.remedy or self.code.remedy)

@@ -1,7 +1,7 @@
 """One time axis for a run: panes of curves, lanes of bars, and the lines of logs, as data that a browser draws.
 
 The size is bounded: panes have at most `MOST_POINTS` points, and there are at most `MOST_LANES` lanes of `MOST_BARS`
-bars. The page draws the same run as SVG for readers without JavaScript (`reports.charts.over_time`).
+bars. The page draws the same run as SVG for readers without JavaScript (`reports.pictures.static.over_time`).
 """
 
 import json

@@ -99,6 +99,50 @@ def test_a_module_named_in_a_string_is_found(tmp_path: Path):
     assert other_rooms_in_strings(code, "harness") == ["fencepost.runs.process"]
 
 
+NAMED_CODE = re.compile(rf"`+((?:{'|'.join(ROOMS)})(?:\.\w+)+)`")
+NAMED_FILE = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.py)`")
+
+
+def missing_names(text: str, file_names: frozenset[str]) -> Iterator[str]:
+    """Yield the modules, names in modules and files that a text has in backticks and that do not exist. `NAME.py`
+    stands for any name.
+    """
+    for name in NAMED_CODE.findall(text):
+        path, *rest = name.split(".")
+        while rest and ((ROOT / path / rest[0]).is_dir() or (ROOT / path / f"{rest[0]}.py").is_file()):
+            path = f"{path}/{rest.pop(0)}"
+        module = ROOT / f"{path}.py" if (ROOT / f"{path}.py").is_file() else ROOT / path / "__init__.py"
+        code = module.read_text(encoding="utf-8") if module.is_file() else ""
+        if not all(
+            re.search(rf"(?:def|class) {own}\b|\b{own}\b\s*[:=]|import .*\b{own}\b", code) for own in rest[:2]
+        ):
+            yield name
+    for name in NAMED_FILE.findall(text):
+        if name.rsplit("/", 1)[-1] not in {*file_names, "NAME.py"}:
+            yield name
+
+
+@pytest.mark.processes
+def test_each_module_and_file_that_texts_name_exists():
+    pages = [path for path in tracked() if path.suffix == ".md" and path.name != "CHANGELOG.md"]
+    names = frozenset(path.name for path in tracked())
+    found = {
+        name_of(path): missing
+        for path in [*files(*ROOMS), *pages]
+        if (missing := list(missing_names(path.read_text(encoding="utf-8"), names)))
+    }
+    assert not found
+
+
+def test_a_module_that_does_not_exist_is_found():
+    text = (
+        "`checkers.findings.form.INFIX`, `checkers.findings.UNDECIDED_INFIX`, `stalls.py`, `reports.charts`, "
+    )
+    text += "`cli.py`"
+    names = frozenset({"cli.py"})
+    assert list(missing_names(text, names)) == ["checkers.findings.form.INFIX", "reports.charts", "stalls.py"]
+
+
 def test_no_class_name_is_defined_twice():
     paths_by_name: dict[str, list[str]] = {}
     for path in files(*ROOMS):

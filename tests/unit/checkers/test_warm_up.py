@@ -82,6 +82,6 @@ def test_spark_that_ends_during_warm_up_does_not_start(
     def warm(spark: SparkSession) -> None:
         raise EnvironmentFailure("Spark ended")
 
-    monkeypatch.setattr("checkers.spark.errors.has_ended", lambda: True)
+    monkeypatch.setattr("checkers.spark.session.has_ended", lambda: True)
     with pytest.raises(EnvironmentFailure):
         _try_to_warm_up(warm, spark)

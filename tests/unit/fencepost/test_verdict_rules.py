@@ -150,7 +150,7 @@ def test_a_killed_run_is_invalid_with_an_anomaly_and_else_unknown() -> None:
 def test_equal_reasons_are_listed_once() -> None:
     duplicate = Reason(ReasonCode.INCOMPLETE_EVIDENCE, KILLED.text, "run")
     verdict = verdict_of(result=replace(CLEAN, broken={"run": duplicate, "duplicate": CRASHED}), killed=True)
-    assert verdict.unknown_because == [KILLED, CRASHED]
+    assert verdict.unknown_because == [structs.replace(KILLED, rule="run-killed"), CRASHED]
 
 
 def test_a_crashed_check_makes_a_run_unknown_and_a_skipped_one_does_not() -> None:

@@ -29,7 +29,7 @@ COMMAND = "fencepost run --seed 3"
 
 
 def findings(kind: OriginKind | None = None, **more: object) -> AnomalyFindings:
-    origin = Origin(kind, "they follow 2 faults") if kind else None
+    origin = Origin(kind, "after 2 faults") if kind else None
     about = Affected("inputs", 7, 29, [FOUND], ["partition", "key"])
     return structs.replace(AnomalyFindings(14, affected=about, origin=origin), **more)
 
@@ -53,7 +53,7 @@ def test_a_count_has_its_denominator() -> None:
 def test_a_conclusion_has_the_share_the_contrast_and_the_origin() -> None:
     own = conclusion("lost-input", findings(OriginKind.FAULT))
     assert (own.counted, own.contrasts) == ("7 of 29 inputs (24 %)", ["All 7 affected inputs are in in/2"])
-    assert (own.label, own.why) == ("They follow the faults", "They follow 2 faults")
+    assert (own.label, own.why) == ("They come with the faults", "After 2 faults")
     assert own.compared == ""
 
 
