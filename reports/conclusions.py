@@ -4,7 +4,7 @@ Console, HTML report and reproducer share these sentences.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from harness.common.wording import join_words, number, plural, printable
 from harness.results.conclusions import (
@@ -53,7 +53,7 @@ def of_all(part: int, whole: int, noun: str) -> str:
     """Return for example `854 of 5,272 inputs (16 %)`."""
     noun = printable(noun, 30)
     if part >= whole:
-        return f"all {number(part)} {noun}"
+        return f"all {number(part)} {noun}" if part != 1 else f"the only {noun.removesuffix('s')}"
     percent = 100 * part / whole
     shown = "less than 1" if percent < 1 else f"{min(round(percent), 99)}"
     return f"{number(part)} of {number(whole)} {noun} ({shown} %)"
@@ -62,27 +62,26 @@ def of_all(part: int, whole: int, noun: str) -> str:
 def conclusions(anomalies: Mapping[str, AnomalyFindings]) -> Iterator[Conclusion]:
     """Yield a conclusion for each anomaly that decides the verdict and is no consequence of another one."""
     bad = {name for name, findings in anomalies.items() if not findings.allowed}
+    for name, findings in anomalies.items():
+        if name in bad and findings.because not in bad and (findings.affected or findings.origin):
+            yield conclusion(name, anomalies)
+
+
+def conclusion(anomaly: str, anomalies: Mapping[str, AnomalyFindings]) -> Conclusion:
+    """Return what is concluded about the findings of one anomaly of a verdict.
+
+    If it comes with the faults and another one does not, the faults may only bring out what is wrong without them.
+    """
+    affected, origin = anomalies[anomaly].affected, anomalies[anomaly].origin
+    why = _as_sentence(origin.sentence) if origin else ""
     without_faults = [
         printable(name, 60)
-        for name, findings in anomalies.items()
-        if name in bad and findings.origin is not None and findings.origin.kind in NOT_FAULTS
+        for name, other in anomalies.items()
+        if not other.allowed and other.origin is not None and other.origin.kind in NOT_FAULTS
     ]
-    for name, findings in anomalies.items():
-        if name not in bad or findings.because in bad or not (findings.affected or findings.origin):
-            continue
-        own = conclusion(name, findings)
-        if without_faults and findings.origin is not None and findings.origin.kind is OriginKind.FAULT:
-            others = join_words(without_faults, 5)
-            tied = (
-                f"{own.why}. The faults may only bring out what {others} shows without them: look there first"
-            )
-            own = replace(own, why=tied)
-        yield own
-
-
-def conclusion(anomaly: str, findings: AnomalyFindings) -> Conclusion:
-    """Return what is concluded about the findings of one anomaly."""
-    affected, origin = findings.affected, findings.origin
+    if without_faults and origin is not None and origin.kind is OriginKind.FAULT:
+        others = join_words(without_faults, 5)
+        why = f"{why}. The faults may only bring out what {others} shows without them: look there first"
     contrasts = [_as_sentence(each.sentence) for each in affected.contrasts] if affected else []
     all_affected = affected is not None and affected.affected >= affected.subjects
     compared = ""
@@ -93,7 +92,7 @@ def conclusion(anomaly: str, findings: AnomalyFindings) -> Conclusion:
         printable(anomaly, 60),
         share(affected),
         LABELS[origin.kind] if origin else "",
-        _as_sentence(origin.sentence) if origin else "",
+        why,
         contrasts,
         compared,
     )

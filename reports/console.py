@@ -1,6 +1,6 @@
 """Console output about a run or an external history."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from harness.common.wording import join_words, plural, printable
@@ -31,7 +31,7 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
         name = printable(anomaly, 60)
         more = f"; {describe_permitted(findings)}" if findings.permitted else ""
         lines.append(f"  {name:<24} {note}{describe_count(name, findings)}{because}{more}")
-        lines += [f"    {line}" for line in _concluded(anomaly, findings)]
+        lines += [f"    {line}" for line in _concluded(anomaly, verdict.anomalies)]
         if findings.example:
             lines.append(f"    first: {first_example_sentence(anomaly, findings)}")
     if trace := _first_trace(verdict, folder):
@@ -79,11 +79,11 @@ def _recoveries(faults: Sequence[FaultReport]) -> Iterator[str]:
         yield f"  {plural(len(recoveries) - MOST_FAULTS, 'more fault')} in the report"
 
 
-def _concluded(anomaly: str, findings: AnomalyFindings) -> Iterator[str]:
+def _concluded(anomaly: str, anomalies: Mapping[str, AnomalyFindings]) -> Iterator[str]:
     """Yield how many of all inputs are affected, the best contrast, and what the findings come from."""
-    if findings.allowed or findings.because:
+    if anomalies[anomaly].allowed or anomalies[anomaly].because:
         return
-    own = conclusion(anomaly, findings)
+    own = conclusion(anomaly, anomalies)
     if own.counted:
         yield f"affected: {own.counted}" + (f"; {own.contrasts[0]}" if own.contrasts else "")
     if own.label:

@@ -115,7 +115,9 @@ def _sums(of: Flags, affected: Flags, weights: Numbers) -> tuple[int, int]:
 
 
 def _of(part: int, whole: int) -> str:
-    return f"{'none' if not part else number(part)} of the {number(whole)}"
+    if part == whole:
+        return f"all {number(whole)}"
+    return f"{number(part) if part else 'none'} of the {number(whole)}"
 
 
 def _in_work(comparison: SubjectComparison, affected: Flags, weights: Numbers) -> str:

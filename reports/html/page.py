@@ -241,17 +241,16 @@ def _label(key: str) -> str:
 
 
 def densities(verdict: Verdict) -> Iterator[Pane]:
-    """Yield a pane for each anomaly: all its affected inputs, records or transactions over time."""
+    """Yield a pane for each anomaly that decides the verdict: its affected inputs, records or transactions over time."""
     for name, findings in verdict.anomalies.items():
         when = findings.affected.over_time if findings.affected else None
-        if when is None or not when.counts:
+        if findings.allowed or when is None or not when.counts:
             continue
         edges = [when.from_s + n * when.width_s for n in range(len(when.counts) + 1)]
         values: list[float | None] = [round(count / when.width_s, 2) for count in when.counts]
         noun = words.printable(findings.affected.noun if findings.affected else "", 30)
-        style = "abort" if findings.allowed else "fail"
         title = f"Affected by {words.printable(name, 60)}"
-        yield Pane(title, f"{noun}/s", edges, [Line(noun, style, [*values, values[-1]])])
+        yield Pane(title, f"{noun}/s", edges, [Line(noun, "fail", [*values, values[-1]])])
 
 
 def promised(contents: folder.RunFiles) -> str:

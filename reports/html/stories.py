@@ -68,7 +68,7 @@ def _report_story(
     run_story: Story, n: int, story: Counterexample, anomalies: Mapping[str, AnomalyFindings]
 ) -> ReportStory:
     shown, interval_ns = story.shown, story.diagram.interval_ns
-    own = conclusion(shown.anomaly, anomalies[shown.anomaly])
+    own = conclusion(shown.anomaly, anomalies)
     concluded = [f"{each}." for each in own.contrasts[:1]]
     return ReportStory(
         example_sentences(shown.anomaly, anomalies[shown.anomaly])[shown.number - 1],

@@ -1,6 +1,6 @@
 """Choose the finding that a reproducer shows: the one that the report draws."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -62,9 +62,9 @@ class Finding:
         return ids | {"-".join(map(str, tables.topic_partitions[tp])) for tp in written}
 
 
-def _cause(cause: FoundCause, anomaly: str, findings: AnomalyFindings) -> Sequence[str]:
+def _cause(cause: FoundCause, anomaly: str, anomalies: Mapping[str, AnomalyFindings]) -> Sequence[str]:
     """Return the cause in sentences. If it is not known: what the findings come from, and what tells them apart."""
-    own = conclusion(anomaly, findings)
+    own = conclusion(anomaly, anomalies)
     if cause.known or not own.label:
         return cause.sentences
     return [f"{each}." for each in (f"{own.label}: {own.why}", *own.contrasts)]
@@ -87,7 +87,7 @@ def shown_finding(tables: RunTables, verdict: Verdict) -> Finding | None:
         sentence = example_sentences(shown.anomaly, findings)[shown.number - 1]
         return Finding(
             *(shown.anomaly, findings, shown.example, sentence),
-            *(_cause(found[0].cause, shown.anomaly, findings), found[0].diagram, shown.attempts),
+            *(_cause(found[0].cause, shown.anomaly, verdict.anomalies), found[0].diagram, shown.attempts),
         )
     for anomaly, findings in ordered:
         if not findings.allowed and findings.examples:

@@ -46,12 +46,13 @@ def verdict(kind: OriginKind | None = None, control: ControlRun | None = None) -
 def test_a_count_has_its_denominator() -> None:
     assert of_all(7, 29, "inputs") == "7 of 29 inputs (24 %)"
     assert of_all(29, 29, "inputs") == "all 29 inputs"
+    assert of_all(1, 1, "groups") == "the only group"
     assert of_all(1, 2900, "inputs") == "1 of 2,900 inputs (less than 1 %)"
     assert of_all(2899, 2900, "inputs") == "2,899 of 2,900 inputs (99 %)"
 
 
 def test_a_conclusion_has_the_share_the_contrast_and_the_origin() -> None:
-    own = conclusion("lost-input", findings(OriginKind.FAULT))
+    own = conclusion("lost-input", {"lost-input": findings(OriginKind.FAULT)})
     assert (own.counted, own.contrasts) == ("7 of 29 inputs (24 %)", ["All 7 affected inputs are in in/2"])
     assert (own.label, own.why) == ("They come with the faults", "After 2 faults")
     assert own.compared == ""
@@ -59,14 +60,14 @@ def test_a_conclusion_has_the_share_the_contrast_and_the_origin() -> None:
 
 def test_without_a_contrast_the_compared_dimensions_are_named() -> None:
     about = Affected("inputs", 7, 29, [], ["partition", "key"])
-    assert conclusion("x", findings(affected=about)).compared == (
+    assert conclusion("x", {"x": findings(affected=about)}).compared == (
         "nothing that was compared tells them from the others (partition and key)"
     )
 
 
 def test_if_all_are_affected_nothing_could_tell_them_apart() -> None:
     about = Affected("inputs", 29, 29, [], ["partition"])
-    assert conclusion("x", findings(affected=about)).compared == ""
+    assert conclusion("x", {"x": findings(affected=about)}).compared == ""
 
 
 def test_consequences_and_permitted_findings_have_no_conclusion() -> None:
