@@ -23,8 +23,8 @@ Evidence: the claims and sends in the journal, and the fates of records and of o
 
 Without journals: a visible record is in no transaction, though its stage must write to that topic in transactions.
 Or the offsets of a transaction do not cover the input of one of its outputs. They cover the inputs from the offset
-that the group had committed before. Or an offset is beyond the end of its partition. If an input is covered and led
-to nothing, the finding is a `lost-input`.
+that the group had committed before; if they go back, they cover all inputs below them. Or an offset is beyond the end
+of its partition. If an input is covered and led to nothing, the finding is a `lost-input`.
 
 If only the last record of a key is checked (`final`), one more rule applies: an offset commit outside any transaction
 goes past an input, though its stage must write to the topic of that last record in transactions.
@@ -183,7 +183,7 @@ RULES = (
         elements="flatten(transform(filter(records, r -> decided = 'commit' and not r.arbitrary), "
         "r -> transform(r.inputs, i -> struct(r.tp as tp, r.offset as offset, i as input))))",
         where="whole and array_contains(reads, element.input.tp) and not exists(commits, c -> c.tp = element.input.tp "
-        "and c.first <= element.input.offset and element.input.offset < c.committed)",
+        "and (c.first <= element.input.offset or c.committed < c.first) and element.input.offset < c.committed)",
         order=["log_tp", "log_offset", "element.tp", "element.offset"],
         ops=LOG_TRANSACTION_OPS,
         absence="true",

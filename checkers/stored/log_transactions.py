@@ -340,7 +340,7 @@ def _commits(tps: DataFrame, log_entries: DataFrame) -> DataFrame:
     )
     return (
         commits.selectExpr(
-            "*", f"coalesce(max(if(effect != 'abort', committed, null)) over {EARLIER}, 0L) as first"
+            "*", f"coalesce(last(if(effect != 'abort', committed, null), true) over {EARLIER}, 0L) as first"
         )
         .where("marker_offset is not null")
         .join(broadcast(tps.select("run", "tp", "log_end")), on=["run", "tp"], how="left")

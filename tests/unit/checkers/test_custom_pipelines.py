@@ -1,4 +1,4 @@
-"""If the evidence of a pipeline without journals is incomplete, the run is unknown and has no findings."""
+"""Findings in the broker logs of a pipeline without journals. If its evidence is incomplete, the run is unknown."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -56,6 +56,28 @@ def a_state_that_the_table_lacks(h: History) -> None:
     whole(h)
 
 
+def a_group_that_goes_back_and_on(h: History) -> None:
+    """Each transaction has the outputs of the inputs that its offsets cover."""
+    h.feed(3)
+    for at in (0, 1, 2, 0, 1, 2):
+        h.transact(at, claim=(at, at + 1))
+    whole(h)
+
+
+def an_output_of_an_input_below_its_offsets(h: History) -> None:
+    h.feed(2)
+    h.transact(0)
+    h.transact(0, claim=(1, 2))
+    whole(h)
+
+
+def an_output_of_an_input_above_its_offsets(h: History) -> None:
+    h.feed(2)
+    h.transact(1, claim=(0, 1))
+    h.transact(0, claim=(1, 2))
+    whole(h)
+
+
 def an_output_that_names_no_input(h: History) -> None:
     h.feed(1)
     h.transact(0)
@@ -75,6 +97,13 @@ CASES: tuple[tuple[Draw, set[str], set[str]], ...] = (
     (a_marker_that_the_transaction_log_does_not_account_for, set(), {BY_MARKERS, "transactions"}),
     (offsets_that_the_table_lacks, set(), {"offsets", "progress of g in a/0"}),
     (a_state_that_the_table_lacks, set(), {"transactions"}),
+    (a_group_that_goes_back_and_on, {"reprocessed-input", "group-offset-regression"}, set()),
+    (
+        an_output_of_an_input_below_its_offsets,
+        {"offset-output-mismatch", "reprocessed-input", "lost-input"},
+        set(),
+    ),
+    (an_output_of_an_input_above_its_offsets, {"offset-output-mismatch"}, set()),
     (an_output_that_names_no_input, {"phantom"}, set()),
     (nothing_is_expected, set(), {"expected"}),
 )
