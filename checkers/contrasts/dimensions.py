@@ -317,7 +317,7 @@ def _processes(comparison: SubjectComparison) -> Iterator[Dimension]:
     if comparison.kind == TRANSACTION:
         yield from _categories("process", _texts(comparison.rows, "journal"), "are of {}")
     elif comparison.passing is not None:
-        yield from _categories("process", comparison.passing.process, "were committed by {}")
+        yield from _categories("process", comparison.passing.process, "were first committed by {}")
     else:
         ids = comparison.subjects.ids
         producers = _texts(comparison.rows, "producer_id")

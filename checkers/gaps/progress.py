@@ -259,6 +259,7 @@ def _left_inputs(evidence: RunEvidence) -> Iterable[Row]:
         )
 
 
+LEFT_INPUTS = "stage-left-inputs"
 _GROUP = "group {group} of stage {stage}"
 GROUPS: tuple[GapRule[RunEvidence], ...] = (
     GapRule(
@@ -274,7 +275,7 @@ GROUPS: tuple[GapRule[RunEvidence], ...] = (
         ),
     ),
     GapRule(
-        "stage-left-inputs",
+        LEFT_INPUTS,
         _left_inputs,
         "{inputs:input} of stage {stage} led to no output, and it is not known whether the stage has taken them",
         subject="left by {stage}",

@@ -64,6 +64,7 @@ class Standstill:
     group: str
     partition: str  # "purchases/2"
     offset: int  # of the first input that waited
+    waited_ns: int  # how long inputs had waited, since the last commit of the group in any partition
     last_ns: int | None  # the last commit of the group in it; None: there is none
     others_ns: int | None  # the last commit of the group in its other partitions; None: there is none
     fault: FaultReport | None  # the last fault injected before `last_ns`; None: there was none
@@ -92,6 +93,7 @@ class Recovery:
     stalls: Sequence[Stall] = ()
     standstills: Sequence[Standstill] = ()
     groups: int = 0  # how many were looked at for stalls
+    bound_ns: int | None = None  # the longest gap between commits that the time-outs explain; None: not known
     not_known: Reason | None = None  # why nothing is known
 
 
@@ -114,7 +116,9 @@ def measure_recovery(
     if why is None:
         try:
             t = RunTables(folder)
-            progress = read_progress(t, pipeline, run_metadata.phases, run.get("session_timeout_ms"))
+            # A program of the user sets its own time-out, and nothing shows which.
+            session_ms = run.get("session_timeout_ms") if pipeline.journaled else None
+            progress = read_progress(t, pipeline, run_metadata.phases, session_ms)
         except (UnreadableInput, pa.ArrowException) as error:
             why = Reason(ReasonCode.NO_LOGS, printable(str(error), 300))
     if why is not None:
@@ -126,6 +130,7 @@ def measure_recovery(
         stalls(progress, faults, span_ns) if span_ns else (),
         standstills(progress, faults, span_ns) if span_ns else (),
         len(progress.groups),
+        progress.bound_ns,
     )
 
 
@@ -194,9 +199,17 @@ def undecided_stalls(recovery: Recovery, is_incomplete: bool) -> NotDecided | No
     if not names:
         return None
     shown = [each.sentence for each in recovery.standstills if each.group in names][:MOST_EXAMPLES]
-    why = "inputs waited when the stages were stopped, and the run does not show for how much longer"
-    if not any(each.group in names for each in recovery.standstills):
+    waited_ns = max((each.waited_ns for each in recovery.standstills if each.group in names), default=None)
+    bound = (
+        "are not known" if recovery.bound_ns is None else f"explain up to {recovery.bound_ns / 1e9:,.1f} s"
+    )
+    if waited_ns is None:
         why = "commits are missing, but evidence is missing too, so they may have been made"
+    else:
+        why = (
+            f"inputs had waited for {waited_ns / 1e9:,.1f} s without a commit of the group when the stages were "
+            f"stopped, and its time-outs {bound}"
+        )
     return NotDecided(
         "stalled",
         len(names),
@@ -335,7 +348,13 @@ def standstills(
                 before = [fault for fault in acted if own_ns is not None and fault.start_s * 1e9 <= own_ns]
                 since_ns, offset = waiting
                 standstill = Standstill(
-                    name, partition, offset, own_ns, max(others, default=None), before[-1] if before else None
+                    group=name,
+                    partition=partition,
+                    offset=offset,
+                    waited_ns=span_ns[1] - max(since_ns, *last.values(), span_ns[0]),
+                    last_ns=own_ns,
+                    others_ns=max(others, default=None),
+                    fault=before[-1] if before else None,
                 )
                 found.append((since_ns, partition, standstill))
     return [standstill for _, _, standstill in sorted(found, key=lambda row: row[:2])]

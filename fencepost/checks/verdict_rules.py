@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from checkers.contrasts.origin import with_control
+from checkers.gaps.progress import LEFT_INPUTS
 from checkers.gaps.rule import GapRule, Row, apply_rules, once
 from checkers.histories.files import Url
 from checkers.recovery.measure import Recovery, stalled, undecided_stalls
@@ -296,7 +297,8 @@ def decide(evidence: Evidence, result: CheckResult) -> Verdict:
 def with_stalls(result: CheckResult, recovery: Recovery) -> CheckResult:
     """Add the warning `stalled`, unless its evidence is missing, and what is not decided about stalls.
 
-    If evidence of the run is incomplete, a missing commit proves nothing.
+    If evidence of the run is incomplete, a missing commit proves nothing. Inputs without outputs are no such evidence:
+    a stall leads to them.
     """
     if "stalled" not in result.checked:
         return result
@@ -306,7 +308,10 @@ def with_stalls(result: CheckResult, recovery: Recovery) -> CheckResult:
             checked=[name for name in result.checked if name != "stalled"],
             not_checked={**result.not_checked, "stalled": recovery.not_known},
         )
-    incomplete = any(reason.code is ReasonCode.INCOMPLETE_EVIDENCE for reason in result.broken.values())
+    incomplete = any(
+        reason.code is ReasonCode.INCOMPLETE_EVIDENCE and reason.rule != LEFT_INPUTS
+        for reason in result.broken.values()
+    )
     undecided = undecided_stalls(recovery, incomplete)
     if undecided is not None:
         result = replace(result, not_decided=[*result.not_decided, undecided])

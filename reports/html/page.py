@@ -241,7 +241,7 @@ def _label(key: str) -> str:
 
 
 def densities(verdict: Verdict) -> Iterator[Pane]:
-    """Yield a pane for each anomaly that decides the verdict: its affected inputs, records or transactions over time."""
+    """Yield a pane for each anomaly that decides the verdict: what it affects over time."""
     for name, findings in verdict.anomalies.items():
         when = findings.affected.over_time if findings.affected else None
         if findings.allowed or when is None or not when.counts:

@@ -21,6 +21,7 @@ from reports.series import series
 from reports.story.model import TICK_NS, Ending, Kind, Notes
 from reports.story.points import changed_requests_of_run
 from reports.story.progress import by_second
+from reports.story.roles import process_at
 from reports.story.run import Position, Story
 from reports.story.samples import (
     BY_IMPORTANCE,
@@ -89,7 +90,8 @@ def draw_processes(
         known = table.filter(pc.or_(table["process"].is_valid(), observed))
         transactions = sample(lambda: iter([known]), "begin_ns", Sampler(MOST_TRANSACTIONS, near))
         for row in [] if transactions is None else transactions.to_pylist():
-            thread = story.user_of(row["transactional_id"]) or row["process"] or NOT_KNOWN
+            own_id = row["transactional_id"] or ""
+            thread = process_at(story, own_id, row["begin_ns"]) or row["process"] or NOT_KNOWN
             threads[thread].append(_transaction(row, end_ns))
     for fault in story.faults:
         if (worker := fault.details.get("worker")) is not None:

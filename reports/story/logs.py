@@ -31,7 +31,7 @@ _HEAD = 160
 """Time and level are searched in this many characters of a line."""
 _TIME = re.compile(
     r"(?P<date>\d{4}[-/]\d\d[-/]\d\d)[T ](?P<time>\d\d:\d\d:\d\d)"
-    r"(?:[.,](?P<fraction>\d{1,9}))?\s?(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?"
+    r"(?:[.,:](?P<fraction>\d{1,9}))?\s?(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?"
 )
 _LEVEL = re.compile(
     r"\b(?P<word>TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|SEVERE|CRITICAL)\b|\b(?:level|lvl)=\"?(?P<key>\w+)"

@@ -292,14 +292,19 @@ def process_at(story: Story, transactional_id: str, at_ns: int | None) -> str:
     If it is not known which of several lives of an instance it was, this is the instance. Empty: it is not known.
     """
     if story.by_logs:
-        instances = story.processes_by_id.get(transactional_id, ())
+        users = story.processes_by_id.get(transactional_id, ())
+        workers = {worker_of(user) for user in users}
+        own = [life for life in lives(story) if worker_of(life.actor) in workers]
         up = [
             life.actor
-            for life in lives(story)
-            if any(is_process(life.actor, instance) for instance in instances)
-            and (at_ns is None or life.from_ns <= at_ns <= (life.to_ns or at_ns))
+            for life in own
+            if at_ns is None or life.from_ns <= at_ns <= (at_ns if life.to_ns is None else life.to_ns)
         ]
-        return up[0] if len(up) == 1 else story.user_of(transactional_id)
+        if len(up) == 1:
+            return up[0]
+        if len(users) == 1 and len(own) < 2:
+            return users[0]
+        return workers.pop() if len(workers) == 1 else ""
     operations = story.operations_of(transactional_id)
     earlier = [row for row in operations if at_ns is None or row["call_ns"] <= at_ns]
     return next((str(row["journal"]) for row in (*reversed(earlier), *operations)), "")

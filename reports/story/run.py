@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.common.errors import UnreadableInput
-from harness.model.vocabulary import worker_of
 from harness.record.protocol_journal import ProtocolJournal
 from harness.record.table_reader import Row, RunTables
 from harness.record.timeline.load import Timeline, load, reads_logs, stored_states
@@ -153,7 +152,9 @@ class Story:
 
     @cached_property
     def processes_by_id(self) -> Mapping[str, Sequence[str]]:
-        """By transactional id: the instances of a custom pipeline that used it, as far as they are known."""
+        """By transactional id: the instances of a custom pipeline that used it last, as far as they are known. Earlier
+        incarnations of an instance may have used it too.
+        """
         users: dict[str, list[str]] = {}
         for journal, client in sorted(self.tables.metadata.program_clients.items()):
             for own in client.transactional_ids:
@@ -164,16 +165,6 @@ class Story:
                 if process is not None:
                     users[own] = [process]
         return users
-
-    def user_of(self, transactional_id: str | None) -> str:
-        """Return the instance of a custom pipeline that used an id; its name without the incarnation if several
-        incarnations used it. Empty: it is not known.
-        """
-        users = self.processes_by_id.get(transactional_id or "", ())
-        if len(users) == 1:
-            return users[0]
-        names = {worker_of(user) for user in users}
-        return names.pop() if len(names) == 1 else ""
 
     def transactions_of(self, transactional_id: str) -> list[dict[str, Any]]:
         """Return the transactions of an id, in the order of their start."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from checkers.gaps.progress import LEFT_INPUTS
 from checkers.recovery.measure import Recovery, measure_recovery
 from fencepost import registry
 from fencepost.checks.evidence import Evidence
@@ -39,7 +40,7 @@ FAULT = FaultReport("kill-broker", "broker 2", 20.0, 28.0, True, "proof", "broke
 PIPELINE = PipelineSpec(
     "billing",
     (TopicSpec("in", 1), TopicSpec("out", 1)),
-    (StageSpec("bill", ("in",), "g", writes=("out",), journaled=False),),
+    (StageSpec("bill", ("in",), "g", writes=("out",)),),
 )
 METADATA = RunMetadata(phases=(RunPhase("faults", 5.0, 40.0), RunPhase("drain", 40.0, 60.0)), faults=(FAULT,))
 
@@ -76,6 +77,13 @@ def test_each_fault_that_acted_has_its_liveness(tmp_path: Path) -> None:
     assert (measured.first_commit_s, measured.first_commit_after_heal_s) == (11.5, 3.5)
     assert (measured.longest_gap_s, measured.worst_partition) == (11.5, "out/0")
     assert measured.bound_s == 27.0
+
+
+def test_the_time_out_of_a_program_of_the_user_is_not_known_so_the_default_counts(tmp_path: Path) -> None:
+    (stage,) = PIPELINE.stages
+    program = replace(PIPELINE, stages=(replace(stage, journaled=False),))
+    used = replace(plan(), workload=program.as_table())
+    assert liveness_of(stored(tmp_path), used).bound_s == 70.0
 
 
 def test_a_rule_counts_from_the_first_message_on_which_it_acted(tmp_path: Path) -> None:
@@ -243,9 +251,10 @@ def test_an_input_that_waited_when_the_stages_were_stopped_is_not_decided(tmp_pa
     assert "stalled" not in verdict.anomalies
     (row,) = verdict.not_decided
     assert (row.check, row.count, row.subjects, row.noun) == ("stalled", 1, 1, "groups")
-    assert (
-        row.why == "inputs waited when the stages were stopped, and the run does not show for how much longer"
+    assert row.why.startswith(
+        "inputs had waited for 8.0 s without a commit of the group when the stages were stopped"
     )
+    assert row.why.endswith("its time-outs explain up to 27.0 s")
     (sentence,) = row.sentences
     assert sentence.startswith("g in in/0: the last commit at 51.0 s, 31.0 s after broker 2 was killed; ")
     assert sentence.endswith("the input at offset 60 waited until the end")
@@ -262,3 +271,10 @@ def test_a_stall_without_complete_evidence_is_not_decided(tmp_path: Path) -> Non
     assert (row.check, row.count) == ("stalled", 1)
     assert row.why == "commits are missing, but evidence is missing too, so they may have been made"
     assert row.sentences == []
+
+
+def test_inputs_without_outputs_do_not_hide_the_stall_that_leads_to_them(tmp_path: Path) -> None:
+    left = Reason(ReasonCode.INCOMPLETE_EVIDENCE, "9 inputs of stage s led to no output", rule=LEFT_INPUTS)
+    verdict = decided(long_gap(tmp_path), replace(CLEAN, broken={"left by s": left}))
+    assert verdict.anomalies["stalled"].count == 1
+    assert not verdict.not_decided
