@@ -614,11 +614,20 @@
     return new RegExp(`(?<![\\p{L}\\p{N}])${text}(?![\\p{L}\\p{N}])`, "iu");
   }
 
+  /** The texts of an element with a space between them: cells and list items that touch are no one word. */
+  function spaced(unit) {
+    const nodes = document.createTreeWalker(unit, NodeFilter.SHOW_TEXT), texts = [];
+    while (nodes.nextNode()) texts.push(nodes.currentNode.data);
+    return texts.join(" ");
+  }
+
   function search(query) {
     clearSearch();
     if (!query) return;
     const wanted = pattern(query);
-    const units = [...document.querySelectorAll("main article, main tbody tr, main .journal .line")].filter((unit) => wanted.test(unit.textContent));
+    const parts = "main article, main tbody tr, main .journal .line", texts = "main p, main li, main dl > div, main pre";
+    const others = [...document.querySelectorAll(texts)].filter((unit) => !unit.closest(`${parts}, #not-here`));
+    const units = [...document.querySelectorAll(parts), ...others].filter((unit) => wanted.test(unit.textContent) || wanted.test(spaced(unit)));
     const lanes = data ? data.lanes.filter((lane) => wanted.test(lane.name) || lane.bars.some((bar) => wanted.test(bar[4] || ""))) : [];
     const bars = lanes.flatMap((lane) => lane.bars.filter((bar) => wanted.test(bar[4] || "")));
     searched = { query, lanes: new Set(lanes), bars: new Set(bars), places: [...units, ...lanes], at: -1 };
@@ -665,9 +674,10 @@
   }
 
   function offerTrace(query) {
-    const record = /^[^/@]+\/\d{1,9}@\d{1,18}$/.test(query);
-    const quoted = /^[\w@%+=:,./-]+$/.test(query) ? query : `'${query.replace(/'/g, "'\\''")}'`;
-    byId("trace-line").hidden = !store || query.startsWith("-");
+    const place = /^([^/@]+\/\d{1,9})\s*(?:@|offset)\s*(\d{1,18})$/.exec(query);
+    const record = place !== null, subject = record ? `${place[1]}@${place[2]}` : query;
+    const quoted = /^[\w@%+=:,./-]+$/.test(subject) ? subject : `'${subject.replace(/'/g, "'\\''")}'`;
+    byId("trace-line").hidden = !store || query.startsWith("-") || /^\d+$/.test(query);
     byId("trace-of-id").hidden = record;
     byId("trace-command").textContent = `fencepost trace ${store} ${record ? "--record" : "--id"} ${quoted}`;
   }

@@ -86,6 +86,8 @@ KEYS = {
     "fenced": "operations that were fenced",
 }
 """What keys of `verdict.json` are called on the page."""
+FACTS = {"committed": "committed offset", "committed_before": "committed offset before"}
+"""What keys of an example are called, if `KEYS` has them for something else."""
 _HERE = Path(__file__).parent
 
 
@@ -284,6 +286,7 @@ def _filters(wall_ms: float | None) -> dict[str, Callable[..., Any]]:
         "show": lambda value, limit=words.LIMIT: redact_text(words.printable(value, limit)),
         "number": _number,
         "seconds": words.seconds,
+        "fact": lambda key: FACTS.get(key) or _label(key),
         "label": _label,
         "moment": partial(_moment, wall_ms=wall_ms),
         "clock": _clock,

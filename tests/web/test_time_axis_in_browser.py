@@ -260,6 +260,22 @@ def test_a_transactional_id_is_found_in_its_lane(opened: Opener) -> None:
     expect(page.locator(".match")).to_have_count(0)
 
 
+def test_words_of_cells_and_items_that_touch_are_found(opened: Opener) -> None:
+    """In the text of the row, the cell before it ends where the searched one begins."""
+    page = opened()
+    search(page, "broker 1 from its peers")
+    expect(page.locator("tr.match#fault-3")).to_have_count(1)
+    search(page, "an error that nobody foresaw")
+    expect(page.locator("li.match")).to_have_count(1)
+
+
+def test_a_number_that_is_not_there_offers_no_command(opened: Opener) -> None:
+    page = opened()
+    search(page, "987654321")
+    expect(page.locator("#not-here")).to_be_visible()
+    expect(page.locator("#trace-line")).to_be_hidden()
+
+
 def test_part_of_a_name_or_of_a_number_does_not_match(opened: Opener) -> None:
     page = opened()
     for text in ("invoices/3@41", "invoices/3@4170", "payment", "nvoices/3@417"):
@@ -271,6 +287,7 @@ def test_part_of_a_name_or_of_a_number_does_not_match(opened: Opener) -> None:
     ("text", "arguments"),
     [
         ("invoices/2@33", "--record invoices/2@33"),
+        ("invoices/2 offset 33", "--record invoices/2@33"),
         ("billing-7", "--id billing-7"),
         ("it's $(reboot)", "--id 'it'\\''s $(reboot)'"),
     ],
