@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from harness.common.wording import join_words, plural, printable
 from harness.model.vocabulary import Guarantee
+from harness.results.conclusions import OriginKind
 from harness.results.reasons import Reason, by_cause
 from harness.results.verdict import (
     CALLER,
@@ -99,7 +100,12 @@ def _describe_invalid(anomalies: Mapping[str, AnomalyFindings], faults: Sequence
     """Name the last fault before each finding."""
     origins = [findings.origin for _, findings in _first_causes(anomalies)]
     if origins and all(origin and origin.kind in NOT_FAULTS for origin in origins):
+        kinds = {origin.kind for origin in origins if origin}
         under = "; the faults did not cause this" if any(fault.acted for fault in faults) else ""
+        if kinds == {OriginKind.TEST}:
+            under = "; the test writes its inputs where the program does not look for them, so correct the test first"
+        elif kinds == {OriginKind.DISAGREEMENT}:
+            under = "; the program and the test disagree, and the faults did not cause this"
         return describe_invalid(anomalies, []) + under
     before = [last_fault_before(faults, moment_s) for moment_s in sorted(_moments(_first_causes(anomalies)))]
     known = before and before[0] is not None

@@ -91,6 +91,9 @@ def quiesce(
             "a transaction remained open",
             partial(_await_no_transaction, ends, pipeline, timeouts, run_log),
         )
+        not_drained = {
+            each.subject for each in run_log.evidence_problems if each.code is ReasonCode.NOT_DRAINED
+        }
         for stage in pipeline.stages:
             attempt(
                 ReasonCode.INPUTS_LEFT,
@@ -98,6 +101,7 @@ def quiesce(
                 partial(_require_drained, ends, stage, timeouts, run_log),
                 stage.name,
                 _remedy(stage),
+                because=stage.name if stage.name in not_drained else "",
             )
         run_log.stage_progress = ends.progress
         _stop(run_log, context, Role.OBSERVER, Role.FEEDER)
@@ -133,11 +137,12 @@ def _attempt(
     act: Callable[[], None],
     subject: str = "",
     remedy: str = "",
+    because: str = "",
 ) -> None:
     try:
         act()
     except FencepostError as error:
-        run_log.add_problem(code, f"{failure}: {error}", subject, remedy)
+        run_log.add_problem(code, f"{failure}: {error}", subject, remedy, because)
 
 
 def _remedy(stage: StageSpec) -> str:
@@ -152,7 +157,10 @@ def _remedy(stage: StageSpec) -> str:
             f"read the logs of its instances in workers/; {slowly}; if it never stops to write, let [stage.progress] "
             "print what it has processed"
         )
-    return f"read the logs of its instances in workers/; {slowly}; a lower `--rate` leaves less to process"
+    return (
+        "read the logs of its instances in workers/ at the time of the last commit, which the report names for each "
+        f"partition that is left; {slowly}"
+    )
 
 
 def _stop(run_log: RunLog, context: FaultContext, *roles: Role) -> None:

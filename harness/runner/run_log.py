@@ -87,9 +87,11 @@ class RunLog:
         """Return the seconds since the start of the run; negative before it."""
         return (time.monotonic_ns() - self.clock.zero_ns) / 1e9
 
-    def add_problem(self, code: ReasonCode, text: str, subject: str = "", remedy: str = "") -> None:
+    def add_problem(
+        self, code: ReasonCode, text: str, subject: str = "", remedy: str = "", because: str = ""
+    ) -> None:
         """Add a reason why the evidence is not complete. The verdict is then at best unknown."""
-        self.evidence_problems.append(Reason(code, text, subject, remedy))
+        self.evidence_problems.append(Reason(code, text, subject, remedy, because))
 
     def compare_clocks(self) -> None:
         """Update the largest drift between the wall clock and the monotonic clock since the start."""

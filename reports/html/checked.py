@@ -53,6 +53,8 @@ def _examined(verdict: Verdict, meaning: CheckMeaning | None) -> str:
     if family in ("records", "order") and coverage.get("outputs"):
         return plural(coverage["outputs"], "output")
     transactions = coverage.get("committed", 0) + coverage.get("aborted", 0)
+    if family == "transactions" and not transactions:
+        return "none: no transaction was seen"
     return (
         f"{number(transactions)} transactions" if family in ("transactions", "log") and transactions else ""
     )

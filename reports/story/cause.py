@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from harness.common.wording import join_words, printable, seconds
-from harness.model.vocabulary import Outcome
+from harness.model.vocabulary import Guarantee, Outcome
 from harness.record.protocol_journal import JournaledRequest
 from harness.record.table_reader import Row
 from harness.results.example import Example
@@ -42,7 +42,7 @@ MOST_CHANGED = 3
 def find_cause(story: Story, example: Example, attempts: Sequence[Attempt]) -> FoundCause:
     """Return the cause of a finding, as far as the evidence shows it."""
     planted = _planted(story)
-    outside = _outside(story, example, attempts)
+    outside = _outside(story, example, attempts) or _without_transactions(story, attempts)
     for find in (_late_request, _unmarked, _zombie, _other_end, _death):
         cause = find(story, attempts)
         if cause is not None:
@@ -488,6 +488,23 @@ def _outside(story: Story, example: Example, attempts: Sequence[Attempt]) -> Fou
         "offsets do not take effect together."
     )
     return FoundCause("offsets outside", [sentence])
+
+
+def _without_transactions(story: Story, attempts: Sequence[Attempt]) -> FoundCause | None:
+    """The outputs are in no transactions, though the run promises that they take effect exactly once."""
+    workload, run = (story.tables.settings.get(name) for name in ("workload", "run"))
+    guarantee = workload.get("guarantee") if isinstance(workload, dict) else None
+    promises = run.get("promises") if isinstance(run, dict) else None
+    expected = not isinstance(promises, dict) or promises.get("transactions") is not False
+    if not story.by_logs or guarantee != Guarantee.EXACTLY_ONCE or not attempts or not expected:
+        return None
+    if any(attempt.transactional for attempt in attempts):
+        return None
+    sentence = (
+        "Its outputs are in no transaction, though the pipeline promises exactly-once. So outputs and offsets do not "
+        "take effect together: see whether the program sets transactional.id (Kafka Streams: processing.guarantee)."
+    )
+    return FoundCause("no transactions", [sentence])
 
 
 def _before(story: Story, example: Example, attempts: Sequence[Attempt]) -> FoundCause:

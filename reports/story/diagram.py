@@ -151,7 +151,9 @@ class _Maker:
             text = _records(offsets)
             changed = self._changed_produce(attempt, (tp, offsets[0]))
             if changed is None:
-                marks = {"adjusted": adjusted, "inferred": inferred}
+                is_earliest = adjusted and not attempt.transactional  # the only time that is known
+                text += " (then or later)" if is_earliest else ""
+                marks = {"adjusted": adjusted and not is_earliest, "inferred": inferred}
                 yield self._message(sent_ns, process, partition, text, Kind.RECORD, **marks)
                 continue
             proxy = self._who(PROXY, Rank.PROXY)

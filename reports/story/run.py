@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,7 +17,7 @@ from harness.common.errors import UnreadableInput
 from harness.record.protocol_journal import ProtocolJournal
 from harness.record.table_reader import Row, RunTables
 from harness.record.timeline.load import Timeline, load, reads_logs, stored_states
-from harness.record.timeline.partition_offsets import batches_of
+from harness.record.timeline.partition_offsets import PartitionLog, batches_of, partition_logs
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
 from reports.known_secrets import known_secrets
@@ -54,6 +55,7 @@ class Story:
         self._requests: dict[frozenset[str], ProtocolJournal] = {}
         self._operations_by_id: dict[str, list[dict[str, Any]]] = {}
         self._batches: dict[Position, dict[str, Any] | None] = {}
+        self._logs: dict[int, PartitionLog] = {}
 
     # The whole run
 
@@ -193,7 +195,8 @@ class Story:
         """Return when the records of a batch were sent, and whether this time is adjusted.
 
         A producer sets the time stamp. It may be that of an old input, or of a wrong clock. But no record is sent
-        before its transaction began, or after the marker above it was written.
+        before its transaction began, or after the marker above it was written. Without a transaction, it was written
+        after all records below it in its log.
 
         Args:
             batch: the batch
@@ -202,12 +205,24 @@ class Story:
         stamp_ns = self.tables.at_ns(batch["max_timestamp_ms"])
         if stamp_ns is None:
             return None, False
-        if begin_ns is None and self.by_logs and batch["transactional"]:
-            begin_ns = (self.transaction_of(batch) or {}).get("begin_ns")
+        if begin_ns is None and self.by_logs:
+            own = self.transaction_of(batch) if batch["transactional"] else None
+            begin_ns = self._not_before_ns(batch) if own is None else own.get("begin_ns")
         marker_ns = self.marker_ns(batch)
         at_ns = max(stamp_ns, stamp_ns if begin_ns is None else begin_ns)
         at_ns = at_ns if marker_ns is None else min(at_ns, marker_ns)
         return at_ns, abs(at_ns - stamp_ns) >= ADJUSTED_NS
+
+    def _not_before_ns(self, batch: Row) -> int | None:
+        """Return the latest time stamp in the log up to a batch."""
+        tp = batch["tp"]
+        if tp not in self._logs:
+            self._logs.update(partition_logs(self.tables, [tp]))
+        log = self._logs.get(tp)
+        if log is None:
+            return None
+        row = int(np.searchsorted(log.base, batch["base_offset"], side="right")) - 1
+        return int(log.time_ns[row]) if row >= 0 else None
 
     def transaction_of(self, batch: Row) -> Row | None:
         """Return the transaction of the timeline that wrote a batch: the last one that began before its marker."""

@@ -1005,3 +1005,37 @@ def test_a_record_with_the_time_stamp_of_an_old_input_says_that_its_time_is_adju
     (sent,) = [message for message in story.diagram.messages if message.adjusted]
     begun = next(message for message in story.diagram.messages if message.text == "begins a transaction v:0")
     assert (str(sent), sent.at_ns) == ("v -> x/0: record @2 (time adjusted)", begun.at_ns)
+
+
+PROMISED = PROGRAM.replace("[[workload", '[workload]\nguarantee = "exactly-once"\n[[workload', 1)
+
+
+def outside_transactions() -> tuple[History, dict[str, Any]]:
+    """A program without journals writes an input's output twice, in no transaction. Kafka Streams gives an output the
+    time stamp of its input.
+    """
+    history, example = twice()
+    history.alter("stages", lambda row: row | {"journaled": False})
+    history.alter("batches", lambda row: None if row["control"] else row | {"transactional": False})
+    history.alter("transactions", lambda row: None)
+    stamps = {1: int(WALL_MS) + 9_000, 2: int(WALL_MS) + 2_000}
+    history.alter(
+        "batches",
+        lambda row: row | {"max_timestamp_ms": stamps.get(row["producer_id"], row["max_timestamp_ms"])},
+    )
+    return history, example
+
+
+def test_a_record_in_no_transaction_was_written_after_those_below_it(tmp_path: Path) -> None:
+    (story,) = stories_of(tmp_path, *outside_transactions(), plan=PROMISED)
+    (sent,) = [message for message in story.diagram.messages if message.text.startswith("record @2")]
+    assert (sent.text, sent.at_ns) == ("record @2 (then or later)", 9_000_000_000)
+
+
+def test_outputs_in_no_transaction_are_the_cause_where_exactly_once_is_promised(tmp_path: Path) -> None:
+    (story,) = stories_of(tmp_path / "eos", *outside_transactions(), plan=PROMISED)
+    assert any("processing.guarantee" in sentence for sentence in story.cause.sentences)
+    (other,) = stories_of(
+        tmp_path / "alo", *outside_transactions(), plan=PROMISED.replace("exactly", "at-least")
+    )
+    assert not any("processing.guarantee" in sentence for sentence in other.cause.sentences)

@@ -10,6 +10,7 @@ from harness.model.pipeline import StageSpec, TopicPartition
 from harness.model.vocabulary import Role
 from harness.processes.messages import Command
 from harness.processes.specs import ObserverSpec
+from harness.results.reasons import by_cause
 from harness.runner.final_state import DrainTimeouts, FinalState, quiesce
 from harness.testing.fake_cluster import FakeCluster
 from harness.testing.fake_network import FakeNetwork
@@ -101,6 +102,8 @@ def test_a_broker_that_dies_after_the_heal_is_a_problem(tmp_path: Path) -> None:
 def test_inputs_that_are_not_processed_are_a_problem(tmp_path: Path) -> None:
     with fake_run(tmp_path) as run:
         assert quiesce_and_list_problems(run, FakeEndMarkers([7]))[1] == ["not-drained", "inputs-left"]
+        (of_stage,) = [consequences for _, consequences in by_cause(run.run_log.evidence_problems)]
+        assert [reason.code for reason in of_stage] == ["inputs-left"]
 
 
 class LeavesUnread(FakeEndMarkers):
