@@ -207,8 +207,8 @@ def undecided_stalls(recovery: Recovery, is_incomplete: bool) -> NotDecided | No
         why = "commits are missing, but evidence is missing too, so they may have been made"
     else:
         why = (
-            f"inputs had waited for {waited_ns / 1e9:,.1f} s without a commit of the group when the stages were "
-            f"stopped, and its time-outs {bound}"
+            f"the group committed nothing in the {waited_ns / 1e9:,.1f} s before the stages were stopped, though "
+            f"inputs waited; its time-outs {bound}"
         )
     return NotDecided(
         "stalled",

@@ -320,7 +320,9 @@ def _shown_findings(anomalies: Sequence[ReportAnomaly]) -> Iterator[ShownFinding
     for anomaly in anomalies:
         for example in anomaly.shown:
             decides = not anomaly.findings.allowed
-            yield ShownFinding(anomaly.name, example.ident, example.sentence, example.span, decides)
+            yield ShownFinding(
+                anomaly.name, example.ident, example.sentence, example.span, decides, anomaly.findings.count
+            )
 
 
 def _store(traceable: Path | None) -> str | None:

@@ -292,10 +292,12 @@ def finding_lanes(findings: Sequence[ShownFinding]) -> Iterator[Lane]:
             kind = FINDING if finding.decides else DOES_NOT_DECIDE
             bar = AxisBar(begin, end, kind, text=printable(finding.sentence, 300), anchor=finding.anchor)
             by_anomaly.setdefault(finding.anomaly, []).append(bar)
+    counts = {finding.anomaly: finding.count for finding in findings}
     for anomaly, of_anomaly in by_anomaly.items():
+        part = f" ({len(of_anomaly)} of {counts[anomaly]:,})" if counts[anomaly] > len(of_anomaly) else ""
         yield Lane(
             LaneGroup.FINDINGS,
-            printable(anomaly, 60),
+            printable(anomaly, 60) + part,
             sorted(of_anomaly, key=lambda bar: bar.from_ms),
             of_finding=True,
         )

@@ -18,6 +18,7 @@ from harness.record.protocol_journal import ProtocolJournal
 from harness.record.table_reader import Row, RunTables
 from harness.record.timeline.load import Timeline, load, reads_logs, stored_states
 from harness.record.timeline.partition_offsets import PartitionLog, batches_of, partition_logs
+from harness.results.reasons import ReasonCode
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
 from reports.known_secrets import known_secrets
@@ -116,6 +117,13 @@ class Story:
     def seconds(self) -> Series:
         """The sums of the transactions and commits by second, at least until the end of the last fault."""
         ends = [fault.end_s if fault.end_s is not None else fault.start_s for fault in self.faults]
+        codes: set[ReasonCode] = set()
+        with suppress(UnreadableInput):  # the page says that the metadata cannot be read
+            codes = {problem.code for problem in self.tables.metadata.evidence_problems}
+        if codes & {ReasonCode.NOT_DRAINED, ReasonCode.INPUTS_LEFT}:
+            ends += [
+                phase.end_s for phase in self.phases if phase.name == "drain"
+            ]  # until then the run waited
         return by_second(self.timeline, at_least_s=max(ends, default=1.0))
 
     @cached_property

@@ -37,6 +37,7 @@ class ShownFinding:
     sentence: str
     span: Interval | None = None  # None: its time is not known
     decides: bool = True  # false for warnings and permitted anomalies
+    count: int = 0  # all findings of this anomaly
 
 
 @dataclass(frozen=True)

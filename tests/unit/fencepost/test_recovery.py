@@ -252,7 +252,7 @@ def test_an_input_that_waited_when_the_stages_were_stopped_is_not_decided(tmp_pa
     (row,) = verdict.not_decided
     assert (row.check, row.count, row.subjects, row.noun) == ("stalled", 1, 1, "groups")
     assert row.why.startswith(
-        "inputs had waited for 8.0 s without a commit of the group when the stages were stopped"
+        "the group committed nothing in the 8.0 s before the stages were stopped, though "
     )
     assert row.why.endswith("its time-outs explain up to 27.0 s")
     (sentence,) = row.sentences
