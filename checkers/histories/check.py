@@ -11,10 +11,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
+from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -33,7 +35,7 @@ from checkers.external_tables import GRAPHS, WORDS, WR, ExternalTables
 from checkers.findings import Findings, example_line
 from checkers.histories.files import HistoryFile, Url
 from checkers.histories.names import shown
-from checkers.histories.read_files import Histories, read_histories
+from checkers.histories.read_files import Histories, TextHistories, read_histories, read_texts
 from checkers.histories.read_folders import read_folders
 from checkers.histories.table import HistoryTable, Numbers, count_operations, kinds_passed_over, lookup
 from checkers.histories.tables import make_external, records_of
@@ -72,8 +74,25 @@ ORDER = "order"
 """The family of anomalies that the history may add, if the tables found none."""
 WITHIN = frozenset({"precommitted-read"})
 """Anomalies of a single operation that the history may add, if the tables found none."""
+Reading = Future[TextHistories]
+"""Files that are being parsed."""
 KEY = re.compile(r"(.+)/([0-9]{1,9})")
 """How a run's history names a key: topic and partition."""
+
+
+def start_reading(files: Mapping[int, Path | Url]) -> Reading:
+    """Begin to parse the files among these histories while Spark starts. An interrupted check does not wait for it."""
+    texts = [history for run, path in files.items() if not (history := HistoryFile(run, path)).is_folder]
+    reading: Reading = Future()
+
+    def read() -> None:
+        try:
+            reading.set_result(read_texts(texts))
+        except BaseException as error:  # noqa: BLE001 -- whoever asks for the result gets it
+            reading.set_exception(error)
+
+    Thread(target=read, name="histories", daemon=True).start()
+    return reading
 
 
 def check_files(
@@ -81,6 +100,7 @@ def check_files(
     files: Mapping[int, Path | Url],
     allowed: frozenset[str],
     phase: Callable[[str], None] = lambda name: None,
+    reading: Reading | None = None,
 ) -> Mapping[int, CheckResult | FencepostError]:
     """Check files and folders of tables, all in one Spark job. If it fails because of one, only that one gets an error.
 
@@ -88,6 +108,7 @@ def check_files(
         files: by number, the path of a history, or the URL of a folder
         allowed: anomalies that the caller permits
         phase: is called with the name of each step when it begins
+        reading: what `start_reading` returned for these files. None: they are read now
 
     Returns:
         By number, the result, or the error that prevented one.
@@ -95,13 +116,19 @@ def check_files(
     histories = [HistoryFile(run, path) for run, path in files.items()]
     if not histories:
         return {}
-    return check_in_parts(histories, partial(_check_in_one_job, spark, allowed, phase))
+
+    def read(spark: SparkSession, texts: Sequence[HistoryFile]) -> Histories:
+        is_all = reading is not None and len(texts) == sum(not history.is_folder for history in histories)
+        return reading.result().on(spark) if reading is not None and is_all else read_histories(spark, texts)
+
+    return check_in_parts(histories, partial(_check_in_one_job, spark, allowed, phase, read))
 
 
 def _check_in_one_job(
     spark: SparkSession,
     allowed: frozenset[str],
     phase: Callable[[str], None],
+    read_files: Callable[[SparkSession, Sequence[HistoryFile]], Histories],
     histories: Sequence[HistoryFile],
 ) -> BatchResults:
     """Check all histories in one job. Raises only subclasses of `FencepostError`."""
@@ -109,7 +136,7 @@ def _check_in_one_job(
     with translate_spark_errors():
         folders = [history for history in histories if history.is_folder]
         texts = [history for history in histories if not history.is_folder]
-        readers = ((read_histories, texts), (read_folders, folders))
+        readers = ((read_files, texts), (read_folders, folders))
         read = reduce(Histories.with_more, [reader(spark, part) for reader, part in readers if part])
         readable = [history.run for history in histories if history.run not in read.errors]
         checked = {}

@@ -1,29 +1,35 @@
-"""Read files of external histories in Spark tasks, pair invocations with completions, and report errors. One job reads
-any number of files.
+"""Read files of external histories without Spark: parse them, pair invocations with completions, and report errors.
+
+Spark takes some seconds to start and to do its first job. So processes of this machine parse the blocks meanwhile, and
+the tables of all files are written to Parquet files, which Spark's tasks then open.
 """
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 
+from checkers.histories.arrays import order_by
 from checkers.histories.blocks import BLOCK_BYTES, OTHER_SENDS, Block, blocks_of
 from checkers.histories.files import HistoryFile
-from checkers.histories.source import load_blocks
-from checkers.histories.table import HistoryTable, SparkTable, union_tables
-from checkers.spark.frames import checkpoint
+from checkers.histories.parse_blocks import parse_blocks
+from checkers.histories.table import FileTable, HistoryTable, SparkTable, union_tables
 from harness.common.errors import UnreadableInput
 from harness.model.vocabulary import EventType
-from harness.record.history_form import FAIL, INFO, MICRO, NAMES, OK, OPEN, OPS
+from harness.record.history_form import FAIL, INFO, MICRO, NAMES, OK, OPEN, OPS, TABLES
 
 F_CHARACTERS = 60
 """The longest operation name (`f`) to show in a message."""
-FEW = 50_000
-"""Up to this many operations, with their sends, are broadcast instead of shuffled."""
+GROUP_ROWS = 250_000
+"""The rows of a row group, which a task of Spark reads."""
+OUTCOMES = {EventType.OK.value: OK, EventType.INFO.value: INFO, EventType.FAIL.value: FAIL}
 
 
 @dataclass(frozen=True, order=True)
@@ -57,43 +63,51 @@ class Histories:
         )
 
 
+class TextHistories:
+    """The tables of history files as Parquet files in a folder of its own, which is removed with this object."""
+
+    def __init__(self, tables: Mapping[str, pa.Table], errors: Mapping[int, UnreadableHistory]) -> None:
+        self.errors = errors
+        self._folder = tempfile.TemporaryDirectory(prefix="fencepost-history-")
+        for name, table in tables.items():
+            pq.write_table(table, self._path(name), compression="lz4", row_group_size=GROUP_ROWS)
+
+    def _path(self, name: str) -> Path:
+        return Path(self._folder.name) / f"{name}.parquet"
+
+    def on(self, spark: SparkSession) -> Histories:
+        """Return the tables for the tasks of a session. Workers on other machines cannot open the files."""
+        local = str(spark.sparkContext.master).startswith("local")
+        tables: dict[str, HistoryTable] = {
+            name: FileTable(spark, form, [(None, self._path(name))], owner=self)
+            if local
+            else SparkTable(spark.createDataFrame(pq.read_table(self._path(name))))
+            for name, form in TABLES.items()
+        }
+        return Histories(errors=self.errors, **tables)
+
+
 def read_histories(
     spark: SparkSession, histories: Sequence[HistoryFile], block_bytes: int = BLOCK_BYTES
 ) -> Histories:
-    """Parse all files once. Unreadable files do not raise; they are in `errors`.
+    """Parse all files once. Unreadable files do not raise; they are in `errors`."""
+    return read_texts(histories, block_bytes).on(spark)
 
-    Events, operations and names are checkpointed; `micro` is a view of the events.
-    """
+
+def read_texts(histories: Sequence[HistoryFile], block_bytes: int = BLOCK_BYTES) -> TextHistories:
+    """Parse all files once, without Spark. Unreadable files do not raise; they are in `errors`."""
     blocks, errors = _plan(histories, block_bytes)
-    rows = checkpoint(load_blocks(spark, blocks))
-    blocks_read = (
-        rows.where(F.col("lines").isNotNull())
-        .select("run", "block", "line", "error", "lines", "named", "waiting")
-        .collect()
+    events = _numbered(parse_blocks(blocks), errors)
+    paired = _Paired.of(events)
+    names, collisions = _names(events)
+    carried = _carried(events, paired)
+    _note(errors, [*paired.problems(), *collisions, *carried.problems])
+    sound = [run for run in pc.unique(events["run"]).to_pylist() if run not in errors]
+    tables = {"ops": paired.ops(), "micro": _micro(events, paired, carried), "names": names}
+    wanted = pa.array(sound, pa.int64())
+    return TextHistories(
+        {name: table.filter(pc.is_in(table["run"], wanted)) for name, table in tables.items()}, errors
     )
-    first_lines: dict[tuple[int, int], int] = {}
-    following: dict[int, int] = {}
-    for row in sorted(blocks_read, key=lambda row: (row.run, row.block)):
-        first = first_lines[row.run, row.block] = following.get(row.run, 1)
-        following[row.run] = first + row.lines
-        if row.error is not None:
-            line = None if row.line is None else first + row.line
-            errors.setdefault(row.run, UnreadableHistory(row.run, line, row.error))
-    events = _numbered(spark, rows, first_lines)
-    paired = checkpoint(_paired(events))
-    names = _names(spark, events, any(row.named for row in blocks_read))
-    waiting = sum(row.waiting for row in blocks_read)
-    carried = _carried(events, paired, waiting) if waiting else None
-    any_open = _find_errors(paired, names, carried, errors)
-    ops = paired.select(*OPS.names)
-    tables = {
-        "ops": ops,
-        "micro": _micro(events, ops, any_open, carried),
-        "names": names.select(*NAMES.names),
-    }
-    if errors:
-        tables = {name: frame.where(~F.col("run").isin(list(errors))) for name, frame in tables.items()}
-    return Histories(errors=errors, **{name: SparkTable(frame) for name, frame in tables.items()})
 
 
 def _plan(
@@ -111,188 +125,247 @@ def _plan(
     return blocks, errors
 
 
-def _numbered(spark: SparkSession, rows: DataFrame, first_lines: Mapping[tuple[int, int], int]) -> DataFrame:
-    """Return the events of numbered processes, with the line in the file, from 1, as `op`."""
-    events = rows.where(F.col("process").isNotNull())
-    if all(first == 1 for first in first_lines.values()):
-        return events.withColumn("op", F.col("line") + 1)
-    firsts = pa.table(
-        {
-            "run": pa.array([run for run, _ in first_lines], pa.int64()),
-            "block": pa.array([block for _, block in first_lines], pa.int64()),
-            "first": pa.array(first_lines.values(), pa.int64()),
-        }
-    )
-    return events.join(
-        F.broadcast(spark.createDataFrame(firsts)), on=["run", "block"], how="inner"
-    ).withColumn("op", F.col("line") + F.col("first"))
+def _numbered(rows: pa.Table, errors: dict[int, UnreadableHistory]) -> pa.Table:
+    """Return the events of numbered processes, sorted by run, process and line. `op` is the line in the file, from 1.
 
-
-def _paired(events: DataFrame) -> DataFrame:
-    """Return OPS with a column `problem`: why an event and the previous event of its process are no operation.
-
-    An operation is an invocation and the next event of its process, which must be a completion of the same kind.
+    The first error of each file is added to `errors`.
     """
-    events = events.select("run", "op", "process", "type", "f", "time", "isolation", "keys", "rebalanced")
-    in_order = Window.partitionBy("run", "process").orderBy("op")
-    invokes = F.col("type") == EventType.INVOKE.value
-    events = events.withColumns(
-        {
-            "last_type": F.lag("type").over(in_order),
-            "last_op": F.lag("op").over(in_order),
-            "last_f": F.lag("f").over(in_order),
-            "last_ns": F.lag("time").over(in_order),
-            "last_isolation": F.lag("isolation").over(in_order),
-            "next_type": F.lead("type").over(in_order),
-        }
+    ends = rows.filter(rows["lines"].is_valid()).select(["run", "block", "line", "error", "lines"])
+    first_lines: dict[tuple[int, int], int] = {}
+    following: dict[int, int] = {}
+    for row in sorted(ends.to_pylist(), key=lambda row: (row["run"], row["block"])):
+        run = row["run"]
+        first = first_lines[run, row["block"]] = following.get(run, 1)
+        following[run] = first + row["lines"]
+        if row["error"] is not None:
+            line = None if row["line"] is None else first + row["line"]
+            errors.setdefault(run, UnreadableHistory(run, line, row["error"]))
+    events = rows.filter(rows["process"].is_valid())
+    keys = (
+        list(zip(events["run"].to_pylist(), events["block"].to_pylist(), strict=True))
+        if len(first_lines) > 1
+        else ()
     )
-    after_invocation = F.col("last_type").eqNullSafe(EventType.INVOKE.value)
-    twice = F.format_string(
-        "process %d invokes an operation while that of line %d is open", "process", "last_op"
+    firsts = (
+        np.array([first_lines[key] for key in keys], np.int64)
+        if len(first_lines) > 1
+        else np.ones(len(events), np.int64)
     )
-    alone = F.format_string("an operation of process %d completes (%s), and none is open", "process", "type")
-    other_kind = F.format_string(
-        "process %d completes a `%s`, and line %d invoked a `%s`: the two must be the same operation",
-        "process",
-        F.substring("f", 1, F_CHARACTERS),
-        "last_op",
-        F.substring("last_f", 1, F_CHARACTERS),
-    )
-    problem = (
-        F.when(invokes & after_invocation, twice)
-        .when(~invokes & ~after_invocation, alone)
-        .when(~invokes & (F.col("f") != F.col("last_f")), other_kind)
-    )
-    return events.where(~invokes | F.col("next_type").isNull() | after_invocation).select(
-        "run",
-        "op",
-        "process",
-        "f",
-        F.when(invokes, F.lit(OPEN).cast("byte")).otherwise(_outcome(F.col("type"))).alias("outcome"),
-        F.when(invokes, F.col("op")).otherwise(F.col("last_op")).alias("invoked"),
-        F.when(invokes, F.col("time")).otherwise(F.col("last_ns")).alias("invoke_ns"),
-        F.when(~invokes, F.col("time")).alias("complete_ns"),
-        F.when(invokes, F.col("isolation"))
-        .otherwise(F.coalesce("isolation", "last_isolation"))
-        .alias("isolation"),
-        "keys",
-        "rebalanced",
-        problem.alias("problem"),
-    )
+    op = _numbers(events, "line") + firsts
+    events = events.append_column("op", pa.array(op))
+    order = order_by(_numbers(events, "run"), _numbers(events, "process"), op)
+    return events.take(pa.array(order)).combine_chunks()
 
 
-def _carried(events: DataFrame, paired: DataFrame, invocation_count: int) -> DataFrame:
-    """Return the completions whose sends must be taken from the invocation.
-
-    They are in another part of the file than the invocation, or do not name the sends. Columns: run, op, process, type;
-    `sends` of the invocation, if the completion names none; `problem`, if the completion names other sends.
-    `invocation_count` is the number of such invocations.
+@dataclass(frozen=True)
+class _Paired:
+    """Which events are an operation with the one before them. An operation is an invocation and the next event of its
+    process, which must be a completion of the same kind.
     """
 
-    def broadcast_if_few(frame: DataFrame) -> DataFrame:
-        return F.broadcast(frame) if invocation_count <= FEW else frame
+    events: pa.Table
+    rows: np.ndarray  # the events that stand for an operation: completions, and invocations without one
+    invokes: np.ndarray  # for each event
+    before: np.ndarray  # for each event: whether the row before it is of the same run and process
+    twice: np.ndarray  # for each event: the process has invoked another one
+    alone: np.ndarray  # for each event: no operation of the process is open
+    other_kind: np.ndarray  # for each event: the invocation is of another kind
 
-    invoked = events.where((F.col("type") == EventType.INVOKE.value) & (F.size("sends") > 0))
-    invocations = invoked.selectExpr("run", "op as invoked", "sends as begun")
-    completed = paired.where("invoked != op").select("run", "op", "invoked")
-    completions = completed.join(broadcast_if_few(invocations), on=["run", "invoked"], how="inner").drop(
-        "invoked"
-    )
-    same = "transform(sends, r -> struct(r.key, r.value)) = transform(begun, r -> struct(r.key, r.value))"
-    return checkpoint(
-        events.where(F.col("type") != EventType.INVOKE.value)
-        .join(broadcast_if_few(completions), on=["run", "op"], how="inner")
-        .selectExpr(
-            *("run", "op", "process", "type"),
-            "if(sends is null, begun, null) as sends",
-            f"if(sends is null or {same}, null, '{OTHER_SENDS}') as problem",
+    @classmethod
+    def of(cls, events: pa.Table) -> "_Paired":
+        run, process = _numbers(events, "run"), _numbers(events, "process")
+        invokes = _is(events["type"], EventType.INVOKE.value)
+        before = np.zeros(len(events), bool)
+        before[1:] = (run[1:] == run[:-1]) & (process[1:] == process[:-1])
+        is_last = np.append(~before[1:], True)[: len(events)]
+        after_invocation = np.zeros(len(events), bool)
+        after_invocation[1:] = before[1:] & invokes[:-1]
+        kinds = (
+            pc.fill_null(events["f"].combine_chunks().dictionary_encode().indices, -1).to_numpy()
+            if len(events)
+            else np.empty(0)
         )
-    )
-
-
-def _names(spark: SparkSession, events: DataFrame, any_named: bool) -> DataFrame:
-    """Return NAMES with a column `problem`, which is set if two texts have one number."""
-    if not any_named:
-        return spark.createDataFrame(NAMES.empty_table()).withColumn("problem", F.lit(None).cast("string"))
-    named = events.select("run", F.explode("names").alias("name")).select("run", "name.id", "name.text")
-    conflict = F.format_string("%s and %s have the same hash: rename one of them", "text", "other")
-    return checkpoint(
-        named.groupBy("run", "id")
-        .agg(F.min("text").alias("text"), F.max("text").alias("other"))
-        .select("run", "id", "text", F.when(F.col("text") != F.col("other"), conflict).alias("problem"))
-    )
-
-
-def _find_errors(
-    paired: DataFrame, names: DataFrame, carried: DataFrame | None, errors: dict[int, UnreadableHistory]
-) -> bool:
-    """Add the first error of each run to `errors`. Returns whether any operation is open."""
-
-    def first(frame: DataFrame, line: Column, is_open: Column) -> DataFrame:
-        first_error = F.when(F.col("problem").isNotNull(), F.struct(line.alias("line"), "problem"))
-        return frame.groupBy("run").agg(
-            F.min(first_error).alias("first_error"), F.bool_or(is_open).alias("open")
+        differs = np.zeros(len(events), bool)
+        differs[1:] = before[1:] & (kinds[1:] != kinds[:-1])
+        return cls(
+            events,
+            np.flatnonzero(~invokes | is_last | after_invocation),
+            invokes,
+            before,
+            invokes & after_invocation,
+            ~invokes & ~after_invocation,
+            ~invokes & differs,
         )
 
-    of_lines = first(paired, F.col("op"), F.col("outcome") == OPEN)
-    of_names = first(names, F.lit(None).cast("bigint"), F.lit(False))
-    parts = [of_lines, of_names]
-    if carried is not None:
-        parts.append(first(carried, F.col("op"), F.lit(False)))
-    any_open = False
-    for row in reduce(DataFrame.unionByName, parts).collect():
-        any_open |= row.open
-        earlier = errors.get(row.run)
-        if row.first_error is not None and (
-            earlier is None
-            or (
-                earlier.line is not None
-                and row.first_error.line is not None
-                and row.first_error.line < earlier.line
+    def ops(self) -> pa.Table:
+        """Return OPS."""
+        rows = self.rows
+        own, previous = self.events.take(pa.array(rows)), self.events.take(pa.array(np.maximum(rows - 1, 0)))
+        invokes, known = pa.array(self.invokes[rows]), pa.array(self.before[rows])
+        before = {name: pc.if_else(known, previous[name], None) for name in ("op", "time", "isolation")}
+        return pa.table(
+            {
+                "run": own["run"],
+                "op": own["op"],
+                "process": own["process"],
+                "f": own["f"],
+                "outcome": pa.array(self.outcomes[rows], pa.int8()),
+                "invoked": pc.if_else(invokes, own["op"], before["op"]),
+                "invoke_ns": pc.if_else(invokes, own["time"], before["time"]),
+                "complete_ns": pc.if_else(invokes, None, own["time"]),
+                "isolation": pc.if_else(
+                    invokes, own["isolation"], pc.coalesce(own["isolation"], before["isolation"])
+                ),
+                "keys": own["keys"],
+                "rebalanced": own["rebalanced"],
+            }
+        ).cast(OPS)
+
+    @property
+    def outcomes(self) -> np.ndarray:
+        """For each event: the index of its type into OUTCOMES. An invocation is open."""
+        codes = np.full(len(self.events), FAIL, np.int8)
+        for kind, code in OUTCOMES.items():
+            codes[_is(self.events["type"], kind)] = code
+        codes[self.invokes] = OPEN
+        return codes
+
+    def problems(self) -> list[tuple[int, int | None, str]]:
+        """Return the first problem of each run: run, line, message."""
+        wrong = self.rows[(self.twice | self.alone | self.other_kind)[self.rows]]
+        run, op = _numbers(self.events, "run")[wrong], _numbers(self.events, "op")[wrong]
+        order = order_by(run, op)
+        _, first = np.unique(run[order], return_index=True)
+        return [self._problem(int(row)) for row in wrong[order[first]]]
+
+    def _problem(self, row: int) -> tuple[int, int | None, str]:
+        event, before = (self.events.slice(at, 1).to_pylist()[0] for at in (row, max(row - 1, 0)))
+        process, last_op = event["process"], before["op"]
+        if self.twice[row]:
+            words = f"process {process} invokes an operation while that of line {last_op} is open"
+        elif self.alone[row]:
+            words = f"an operation of process {process} completes ({event['type']}), and none is open"
+        else:
+            words = (
+                f"process {process} completes a `{event['f'][:F_CHARACTERS]}`, and line {last_op} invoked a "
+                f"`{before['f'][:F_CHARACTERS]}`: the two must be the same operation"
             )
-        ):
-            errors[row.run] = UnreadableHistory(row.run, row.first_error.line, row.first_error.problem)
-    return any_open
+        return event["run"], event["op"], words
 
 
-def _micro(events: DataFrame, ops: DataFrame, any_open: bool, carried: DataFrame | None) -> DataFrame:
+@dataclass(frozen=True)
+class _Carried:
+    """The completions that take the sends of their invocation, and those that name other sends."""
+
+    rows: np.ndarray  # completions: events
+    invocations: np.ndarray  # for each: the event with its sends
+    problems: Sequence[tuple[int, int | None, str]]
+
+
+def _carried(events: pa.Table, paired: _Paired) -> _Carried:
+    """Find the completions in another block than their invocation, and those that do not name the sends.
+
+    The invocations that still have sends are those; the others have been compared in their block.
+    """
+    lengths = pc.fill_null(pc.list_value_length(events["sends"]), 0).to_numpy()
+    rows = np.flatnonzero(~paired.invokes & paired.before)
+    rows = rows[(paired.invokes & (lengths > 0))[rows - 1]]
+    null = events["sends"].is_null().to_numpy()
+    naming = rows[~null[rows]]
+    wrong = naming[[not _same_sends(events, int(row)) for row in naming]] if len(naming) else naming
+    problems = [
+        (event["run"], event["op"], OTHER_SENDS)
+        for event in events.select(["run", "op"]).take(pa.array(wrong, pa.int64())).to_pylist()
+    ]
+    taking = rows[null[rows]]
+    return _Carried(taking, taking - 1, problems)
+
+
+def _same_sends(events: pa.Table, row: int) -> bool:
+    own, begun = (
+        [(sent["key"], sent["value"]) for sent in events["sends"][at].as_py()] for at in (row, row - 1)
+    )
+    return own == begun
+
+
+def _names(events: pa.Table) -> tuple[pa.Table, list[tuple[int, int | None, str]]]:
+    """Return NAMES, and a problem for each run in which two texts have one number."""
+    named = events.filter(pc.greater(pc.list_value_length(events["names"]), 0)).select(["run", "names"])
+    if not len(named):
+        return NAMES.empty_table(), []
+    column = named["names"].combine_chunks()
+    texts = pc.list_flatten(column)
+    runs = named["run"].combine_chunks().take(pc.list_parent_indices(column))
+    table = pa.table({"run": runs, "id": texts.field("id"), "text": texts.field("text")})
+    table = table.group_by(["run", "id"]).aggregate([("text", "min"), ("text", "max")])
+    collide = table.filter(pc.not_equal(table["text_min"], table["text_max"])).to_pylist()
+    problems: list[tuple[int, int | None, str]] = [
+        (row["run"], None, f"{row['text_min']} and {row['text_max']} have the same hash: rename one of them")
+        for row in sorted(collide, key=lambda row: str(row["text_min"]))
+    ]
+    return table.select(["run", "id", "text_min"]).rename_columns(NAMES.names).cast(NAMES), problems
+
+
+def _note(errors: dict[int, UnreadableHistory], problems: Sequence[tuple[int, int | None, str]]) -> None:
+    """Add the first problem of each run to `errors`. One without a line is the first."""
+    for run, line, message in sorted(
+        problems, key=lambda each: (each[0], -1 if each[1] is None else each[1])
+    ):
+        earlier = errors.get(run)
+        if earlier is None or (earlier.line is not None and line is not None and line < earlier.line):
+            errors[run] = UnreadableHistory(run, line, message)
+
+
+def _micro(events: pa.Table, paired: _Paired, carried: _Carried) -> pa.Table:
     """Return MICRO: the records that completions name.
 
     For operations that never completed, or whose completion does not name them, these are the sends of the
     invocation.
     """
-    outcome = _outcome(F.col("type"))
-    completions = events.where(F.col("type") != EventType.INVOKE.value)
-    parts = [_records(completions, "sends", outcome), _records(completions, "polls", outcome)]
-    if carried is not None:
-        parts.append(_records(carried, "sends", outcome))
-    if any_open:
-        still_open = F.broadcast(ops.where(F.col("outcome") == OPEN).select("run", "op"))
-        invoked = events.where(F.col("type") == EventType.INVOKE.value).join(
-            still_open, on=["run", "op"], how="left_semi"
-        )
-        parts.append(_records(invoked, "sends", F.lit(OPEN).cast("byte")))
-    return reduce(DataFrame.unionByName, parts).select(*MICRO.names)
+    outcomes = paired.outcomes
+    completions = np.flatnonzero(~paired.invokes)
+    still_open = paired.rows[paired.invokes[paired.rows]]
+    parts = [
+        _records(events, "sends", completions, completions, outcomes),
+        _records(events, "polls", completions, completions, outcomes),
+        _records(events, "sends", carried.invocations, carried.rows, outcomes),
+        _records(events, "sends", still_open, still_open, outcomes),
+    ]
+    return pa.concat_tables(parts)
 
 
-def _records(events: DataFrame, column: str, outcome: Column) -> DataFrame:
-    """Return the records in the list `column` (sends or polls), one row for each."""
-    records = events.where(F.size(column) > 0).select(
-        "run", "op", "process", outcome.alias("outcome"), F.posexplode(column).alias("n", "record")
-    )
-    return records.select(
-        "run",
-        "op",
-        "process",
-        "outcome",
-        "n",
-        "record.key",
-        "record.value",
-        "record.offset",
-        F.lit(column == "polls").alias("polled"),
-    )
+def _records(
+    events: pa.Table, column: str, rows: np.ndarray, operations: np.ndarray, outcomes: np.ndarray
+) -> pa.Table:
+    """Return the records in the lists (sends or polls) of these events, as those of the operations."""
+    lists: Any = events[column].take(pa.array(rows, pa.int64())).combine_chunks()
+    if isinstance(lists, pa.ChunkedArray):  # no rows
+        lists = pa.array([], events.schema.field(column).type)
+    parents = pc.list_parent_indices(lists).to_numpy()
+    records = pc.list_flatten(lists)
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    starts = np.cumsum(lengths) - lengths
+    of = operations[parents]
+    return pa.table(
+        {
+            "run": _numbers(events, "run")[of],
+            "key": records.field("key"),
+            "value": records.field("value"),
+            "offset": records.field("offset"),
+            "op": _numbers(events, "op")[of],
+            "n": pa.array((np.arange(len(parents)) - starts[parents]).astype(np.int32)),
+            "process": _numbers(events, "process")[of],
+            "polled": pa.array(np.full(len(parents), column == "polls")),
+            "outcome": pa.array(outcomes[of], pa.int8()),
+        }
+    ).cast(MICRO)
 
 
-def _outcome(kind: Column) -> Column:
-    """Return the type of a completion as an index into OUTCOMES."""
-    return F.when(kind == "ok", OK).when(kind == "info", INFO).otherwise(FAIL).cast("byte")
+def _numbers(table: pa.Table, name: str) -> np.ndarray:
+    numbers: np.ndarray = table[name].to_numpy().astype(np.int64)
+    return numbers
+
+
+def _is(column: pa.ChunkedArray, value: str) -> np.ndarray:
+    same: np.ndarray = pc.fill_null(pc.equal(column, value), False).to_numpy().astype(bool)
+    return same

@@ -86,11 +86,12 @@ class SparkTable:
 
 @dataclass(frozen=True)
 class FileTable:
-    """Parquet files that every task can open, each with the number of its history."""
+    """Parquet files that every task can open, each with the number of its history. None: its column `run` has it."""
 
     spark: SparkSession
     form: pa.Schema
-    files: Sequence[tuple[int, Path]]
+    files: Sequence[tuple[int | None, Path]]
+    owner: object = None  # keeps the files as long as this table
 
     def frame(self) -> DataFrame:
         return scan(self.spark, self.form, self.files)
@@ -114,7 +115,7 @@ class FileTable:
 
     def collect(self, act: BatchFunction, form: pa.Schema, columns: Sequence[str]) -> pa.Table:
         """Read the files without Spark. Raises `UnreadableInput` for a damaged file."""
-        spans = (
+        spans: Iterable[dict[str, object]] = (
             {"run": run, "path": str(path), "group": group, "part": 0, "parts": 1}
             for run, path in self.files
             for group in range(pq.read_metadata(path).num_row_groups)
@@ -125,11 +126,13 @@ class FileTable:
             raise UnreadableInput(f"{error.path} is damaged: a part of it cannot be read") from error
 
 
-def scan(spark: SparkSession, form: pa.Schema, files: Iterable[tuple[int, Path | Url]]) -> DataFrame:
+def scan(spark: SparkSession, form: pa.Schema, files: Iterable[tuple[int | None, Path | Url]]) -> DataFrame:
     """Return the rows of Parquet files at paths or URLs, read by Spark."""
     read = spark.read.schema(from_arrow_schema(form))
     numbered = [
-        read.parquet(escape_glob(path)).withColumn("run", F.lit(run).cast("bigint")) for run, path in files
+        rows if run is None else rows.withColumn("run", F.lit(run).cast("bigint"))
+        for run, path in files
+        for rows in [read.parquet(escape_glob(path))]
     ]
     return reduce(DataFrame.unionByName, numbered) if numbered else spark.createDataFrame(form.empty_table())
 
@@ -137,7 +140,8 @@ def scan(spark: SparkSession, form: pa.Schema, files: Iterable[tuple[int, Path |
 def union_tables(table: HistoryTable, other_table: HistoryTable) -> HistoryTable:
     """Return the rows of both tables."""
     if isinstance(table, FileTable) and isinstance(other_table, FileTable):
-        return FileTable(table.spark, table.form, [*table.files, *other_table.files])
+        owners = (table.owner, other_table.owner)
+        return FileTable(table.spark, table.form, [*table.files, *other_table.files], owners)
     return SparkTable(table.frame().unionByName(other_table.frame()))
 
 
@@ -150,11 +154,17 @@ def _read(spans: Iterable[dict[str, object]], form: pa.Schema, columns: Sequence
             file = pq.ParquetFile(span["path"], page_checksum_verification=True)
             group, part, parts = (int(str(span[name])) for name in ("group", "part", "parts"))
             size = min(BATCH_ROWS, max(ceil(file.metadata.row_group(group).num_rows / parts), 1))
-            batches = file.iter_batches(size, row_groups=[group], columns=wanted.names[1:])
+            names = wanted.names if span["run"] is None else wanted.names[1:]
+            batches = file.iter_batches(size, row_groups=[group], columns=names)
             for number, rows in enumerate(batches):
                 if number % parts == part:
-                    run = pa.repeat(pa.scalar(span["run"], pa.int64()), len(rows))
-                    yield pa.RecordBatch.from_arrays([run, *rows.columns], schema=wanted)
+                    own = (
+                        []
+                        if span["run"] is None
+                        else [pa.repeat(pa.scalar(span["run"], pa.int64()), len(rows))]
+                    )
+                    columns_of_rows = [*own, *(rows[name] for name in names)]
+                    yield pa.RecordBatch.from_arrays(columns_of_rows, schema=wanted)
         except (OSError, pa.ArrowException) as error:
             raise DamagedFile(str(span["path"]), error) from error
 

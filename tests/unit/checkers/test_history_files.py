@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -242,14 +243,16 @@ def test_two_texts_with_one_number_are_reported(
 
     events = [e(0, "invoke", [send("a")]), e(0, "ok", [send("a", 0)])]
     (tmp_path / "h.jsonl").write_bytes(jsonl(events))
-    real = under_test.load_blocks
+    real = under_test.parse_blocks
 
-    def colliding(spark: SparkSession, blocks: Any) -> Any:
-        rows = real(spark, blocks)
-        return rows.withColumn(
-            "names", under_test.F.expr("transform(names, n -> struct(1L as id, n.text as text))")
+    def colliding(blocks: Any) -> Any:
+        rows = real(blocks)
+        names = [names and [name | {"id": 1} for name in names] for names in rows["names"].to_pylist()]
+        at = rows.schema.get_field_index("names")
+        return rows.set_column(
+            at, rows.schema.field("names"), pa.array(names, rows.schema.field("names").type)
         )
 
-    monkeypatch.setattr(under_test, "load_blocks", colliding)
+    monkeypatch.setattr(under_test, "parse_blocks", colliding)
     read = read_histories(spark, [HistoryFile(0, tmp_path / "h.jsonl")])
     assert read.errors[0].message == '"a" and "x" have the same hash: rename one of them'

@@ -69,7 +69,7 @@ def test_the_packed_code_is_enough_for_a_task(tmp_path: Path) -> None:
     assert {name.split("/")[0] for name in zipfile.ZipFile(sent).namelist()} == {"checkers", "harness"}
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "import checkers.spark.session, checkers.histories.source\n"
+        "import checkers.spark.session, checkers.histories.blocks\n"
         "print(checkers.__file__, *checkers.spark.session.missing_modules(sys.argv[2:], [0]))"
     )
     completed = subprocess.run(
