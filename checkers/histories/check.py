@@ -11,12 +11,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
-from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -35,7 +33,7 @@ from checkers.external_tables import GRAPHS, WORDS, WR, ExternalTables
 from checkers.findings import Findings, example_line
 from checkers.histories.files import HistoryFile, Url
 from checkers.histories.names import shown
-from checkers.histories.read_files import Histories, TextHistories, read_histories, read_texts
+from checkers.histories.read_files import Histories, Reading, read_histories
 from checkers.histories.read_folders import read_folders
 from checkers.histories.table import HistoryTable, Numbers, count_operations, kinds_passed_over, lookup
 from checkers.histories.tables import make_external, records_of
@@ -48,6 +46,8 @@ from harness.record.history_form import NAMES, NAMES_FROM, OPS, OUTCOMES
 from harness.results.example import Dependency, Part, Record
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.results.verdict import CALLER, EXAMPLES, AnomalyFindings, CheckResult
+
+__all__ = ["Reading", "check_files", "start_reading"]
 
 OPERATION_COLUMNS = ("op", "process", "f", "outcome", "invoked", "invoke_ns", "complete_ns")
 OPERATION = pa.schema([OPS.field(name) for name in ("run", *OPERATION_COLUMNS)])
@@ -74,25 +74,13 @@ ORDER = "order"
 """The family of anomalies that the history may add, if the tables found none."""
 WITHIN = frozenset({"precommitted-read"})
 """Anomalies of a single operation that the history may add, if the tables found none."""
-Reading = Future[TextHistories]
-"""Files that are being parsed."""
 KEY = re.compile(r"(.+)/([0-9]{1,9})")
 """How a run's history names a key: topic and partition."""
 
 
 def start_reading(files: Mapping[int, Path | Url]) -> Reading:
     """Begin to parse the files among these histories while Spark starts. An interrupted check does not wait for it."""
-    texts = [history for run, path in files.items() if not (history := HistoryFile(run, path)).is_folder]
-    reading: Reading = Future()
-
-    def read() -> None:
-        try:
-            reading.set_result(read_texts(texts))
-        except BaseException as error:  # noqa: BLE001 -- whoever asks for the result gets it
-            reading.set_exception(error)
-
-    Thread(target=read, name="histories", daemon=True).start()
-    return reading
+    return Reading([each for run, path in files.items() if not (each := HistoryFile(run, path)).is_folder])
 
 
 def check_files(

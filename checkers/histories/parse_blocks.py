@@ -27,24 +27,35 @@ LEAST_BYTES = 2 << 20
 """Less text than this is parsed here: a process takes longer to start."""
 
 
-def parse_blocks(blocks: Sequence[Block]) -> pa.Table:
-    """Return the rows of all blocks as BLOCK_ROWS. Raises `AnalysisFailed` if a parser ends without them."""
-    if len(blocks) < 2 or sum(block.cost for block in blocks) < LEAST_BYTES:
-        return pa.Table.from_batches((rows for block in blocks for rows in read_block(block)), BLOCK_ROWS)
-    shares = _shares(blocks, min(os.cpu_count() or 1, len(blocks)))
-    with tempfile.TemporaryDirectory(prefix="fencepost-parsed-") as folder, ExitStack() as stack:
-        parsers = []
-        for number, share in enumerate(shares):
-            rows, log = (Path(folder) / f"{number}.{kind}" for kind in ("arrow", "log"))
-            parsers.append((stack.enter_context(_start(share, rows, log)), rows, log))
+class Parsing:
+    """Blocks that processes of this machine parse since this object was made."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self._blocks = blocks
+        self._folder = tempfile.TemporaryDirectory(prefix="fencepost-parsed-")
+        few = len(blocks) < 2 or sum(block.cost for block in blocks) < LEAST_BYTES
+        self._parsers = [
+            (_start(share, rows, log), rows, log)
+            for number, share in enumerate(
+                _shares(blocks, 0 if few else min(os.cpu_count() or 1, len(blocks)))
+            )
+            for rows, log in [[Path(self._folder.name) / f"{number}.{kind}" for kind in ("arrow", "log")]]
+        ]
+
+    def rows(self) -> pa.Table:
+        """Return the rows of all blocks as BLOCK_ROWS. Raises `AnalysisFailed` if a parser ends without them."""
         tables = []
-        for parser, rows, log in parsers:
-            if (status := parser.wait()) != 0:
-                last = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
-                raise AnalysisFailed(f"a parser of a history ended with status {status}: {last}")
-            with pa.memory_map(str(rows)) as source:
-                tables.append(pa.ipc.open_file(source).read_all())
-        return pa.concat_tables(tables)
+        with self._folder, ExitStack() as stack:
+            for parser, _, _ in self._parsers:
+                stack.enter_context(parser)
+            for parser, rows, log in self._parsers:
+                if (status := parser.wait()) != 0:
+                    last = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
+                    raise AnalysisFailed(f"a parser of a history ended with status {status}: {last}")
+                with pa.memory_map(str(rows)) as source:
+                    tables.append(pa.ipc.open_file(source).read_all())
+        here = () if self._parsers else (rows for block in self._blocks for rows in read_block(block))
+        return pa.concat_tables([*tables, pa.Table.from_batches(here, BLOCK_ROWS)])
 
 
 def _start(blocks: Sequence[Block], rows: Path, log: Path) -> "subprocess.Popen[bytes]":
@@ -62,7 +73,7 @@ def _shares(blocks: Sequence[Block], count: int) -> list[list[Block]]:
     """Deal the blocks, the largest first, to shares of about the same cost."""
     shares: list[list[Block]] = [[] for _ in range(count)]
     costs = [0] * count
-    for block in sorted(blocks, key=lambda block: -block.cost):
+    for block in sorted(blocks, key=lambda block: -block.cost) if count else ():
         least = costs.index(min(costs))
         shares[least].append(block)
         costs[least] += max(block.cost, 1)

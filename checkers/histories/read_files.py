@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from checkers.histories.arrays import order_by
+from checkers.histories.arrays import codes, order_by
 from checkers.histories.blocks import BLOCK_BYTES, OTHER_SENDS, Block, blocks_of
 from checkers.histories.files import HistoryFile
-from checkers.histories.parse_blocks import parse_blocks
+from checkers.histories.parse_blocks import Parsing
 from checkers.histories.table import FileTable, HistoryTable, SparkTable, union_tables
 from harness.common.errors import UnreadableInput
 from harness.model.vocabulary import EventType
@@ -64,7 +64,7 @@ class Histories:
 
 
 class TextHistories:
-    """The tables of history files as Parquet files in a folder of its own, which is removed with this object."""
+    """The tables of history files as Parquet files. Their temporary folder is removed with this object."""
 
     def __init__(self, tables: Mapping[str, pa.Table], errors: Mapping[int, UnreadableHistory]) -> None:
         self.errors = errors
@@ -91,13 +91,23 @@ def read_histories(
     spark: SparkSession, histories: Sequence[HistoryFile], block_bytes: int = BLOCK_BYTES
 ) -> Histories:
     """Parse all files once. Unreadable files do not raise; they are in `errors`."""
-    return read_texts(histories, block_bytes).on(spark)
+    return Reading(histories, block_bytes).result().on(spark)
 
 
-def read_texts(histories: Sequence[HistoryFile], block_bytes: int = BLOCK_BYTES) -> TextHistories:
-    """Parse all files once, without Spark. Unreadable files do not raise; they are in `errors`."""
-    blocks, errors = _plan(histories, block_bytes)
-    events = _numbered(parse_blocks(blocks), errors)
+class Reading:
+    """History files that are being parsed, without Spark, since this object was made."""
+
+    def __init__(self, histories: Sequence[HistoryFile], block_bytes: int = BLOCK_BYTES) -> None:
+        blocks, self._errors = _plan(histories, block_bytes)
+        self._parsing = Parsing(blocks)
+
+    def result(self) -> TextHistories:
+        """Return the tables. Unreadable files do not raise; they are in `errors`."""
+        return _read(self._parsing.rows(), self._errors)
+
+
+def _read(rows: pa.Table, errors: dict[int, UnreadableHistory]) -> TextHistories:
+    events = _numbered(rows, errors)
     paired = _Paired.of(events)
     names, collisions = _names(events)
     carried = _carried(events, paired)
@@ -141,19 +151,13 @@ def _numbered(rows: pa.Table, errors: dict[int, UnreadableHistory]) -> pa.Table:
             line = None if row["line"] is None else first + row["line"]
             errors.setdefault(run, UnreadableHistory(run, line, row["error"]))
     events = rows.filter(rows["process"].is_valid())
-    keys = (
-        list(zip(events["run"].to_pylist(), events["block"].to_pylist(), strict=True))
-        if len(first_lines) > 1
-        else ()
-    )
-    firsts = (
-        np.array([first_lines[key] for key in keys], np.int64)
-        if len(first_lines) > 1
-        else np.ones(len(events), np.int64)
-    )
-    op = _numbers(events, "line") + firsts
+    run_of, block_of = _numbers(events, "run"), _numbers(events, "block")
+    numbered = codes(run_of, block_of)
+    _, some = np.unique(numbered, return_index=True)  # a row of each block
+    firsts = np.array([first_lines[int(run_of[row]), int(block_of[row])] for row in some], np.int64)
+    op = _numbers(events, "line") + firsts[numbered]
     events = events.append_column("op", pa.array(op))
-    order = order_by(_numbers(events, "run"), _numbers(events, "process"), op)
+    order = order_by(run_of, _numbers(events, "process"), op)
     return events.take(pa.array(order)).combine_chunks()
 
 

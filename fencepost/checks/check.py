@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import structs
 
+from checkers.histories.check import start_reading
 from checkers.histories.files import Url, is_gzipped
 from fencepost.checks.check_stored_runs import check_stored_runs, open_evidence
 from fencepost.checks.evidence import LARGE_BYTES, Evidence, size_bytes
-from fencepost.checks.histories import check_history_files, start_reading_files
+from fencepost.checks.histories import check_history_files
 from fencepost.checks.run_folders import NamedHistory
 from fencepost.checks.run_report import write_run_report
 from fencepost.checks.spark import SparkParts, SparkRequest, open_spark, shared_spark
@@ -178,7 +179,7 @@ class _Check:
         for n, history in enumerate(self._histories):
             if not history.file and not history.folder:
                 self._note([n], [UnreadableInput(history.error or history.history)])
-        reading = start_reading_files(self._request.files) if self._request.files else None
+        reading = start_reading(dict(enumerate(self._request.files))) if self._request.files else None
         numbers = list(self._folders)
         chunks = [[numbers[k] for k in chunk] for chunk in split_into_chunks(list(self._folders.values()))]
         self._request = replace(self._request, many=len(chunks) > 1)

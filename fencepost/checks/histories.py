@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkers.histories.check import Reading, check_files, start_reading
+from checkers.histories.check import Reading, check_files
 from checkers.histories.files import Url
 from fencepost.checks.verdict_rules import decide_external
 from harness.common.errors import FencepostError
@@ -12,11 +12,6 @@ from harness.results.verdict import CheckResult, Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-def start_reading_files(files: Sequence[Path | Url]) -> Reading:
-    """Begin to parse history files while Spark starts."""
-    return start_reading(dict(enumerate(files)))
 
 
 def check_history_files(
@@ -28,7 +23,7 @@ def check_history_files(
 ) -> list[Verdict | FencepostError]:
     """Check all files and folders of tables in one job. Returns for each its verdict, or the error that prevented one.
 
-    `phase` is called with the name of each step when it begins. `reading` is what `start_reading_files` returned.
+    `phase` is called with the name of each step when it begins. `reading` is what `start_reading` returned for them.
     """
     results = check_files(spark, dict(enumerate(files)), allow, phase, reading)
     return [

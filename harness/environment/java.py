@@ -244,7 +244,7 @@ def flags_for(java_version: int, path: PurePath) -> tuple[str, ...]:
     """Return the JVM flags that use the archive at this path."""
     if java_version < _AOT_SINCE:
         return (f"-XX:SharedArchiveFile={path}",)
-    # The second flag hides warnings about missing stubs: without stubs, the JVM generates equal code.
+    # The second flag hides warnings about code that the archive lacks. The JVM generates this code itself.
     return f"-XX:AOTCache={path}", "-Xlog:aot*=error"
 
 

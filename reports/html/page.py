@@ -87,7 +87,7 @@ KEYS = {
 }
 """What keys of `verdict.json` are called on the page."""
 FACTS = {"committed": "committed offset", "committed_before": "committed offset before"}
-"""What keys of an example are called, if `KEYS` has them for something else."""
+"""Labels of keys that have another meaning in an example than in `KEYS`."""
 _HERE = Path(__file__).parent
 
 

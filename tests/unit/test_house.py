@@ -104,8 +104,8 @@ NAMED_FILE = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.py)`")
 
 
 def missing_names(text: str, file_names: frozenset[str]) -> Iterator[str]:
-    """Yield the modules, names in modules and files that a text has in backticks and that do not exist. `NAME.py`
-    stands for any name.
+    """Yield the modules, names in modules and files that a text has in backticks and that do not exist. The file
+    name `NAME.py` is a placeholder.
     """
     for name in NAMED_CODE.findall(text):
         path, *rest = name.split(".")

@@ -10,9 +10,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from checkers.histories.blocks import Block, blocks_of
 from checkers.histories.files import HistoryFile
 from checkers.histories.names import name_of
+from checkers.histories.parse_blocks import Parsing
 from checkers.histories.read_files import Histories, read_histories
+from harness.common.errors import AnalysisFailed
 from harness.record.history_form import FAIL, INFO, MICRO, NAMES, OK, OPEN, OPS
 
 X = name_of("x")[0]
@@ -243,16 +246,42 @@ def test_two_texts_with_one_number_are_reported(
 
     events = [e(0, "invoke", [send("a")]), e(0, "ok", [send("a", 0)])]
     (tmp_path / "h.jsonl").write_bytes(jsonl(events))
-    real = under_test.parse_blocks
+    real = under_test.Parsing.rows
 
-    def colliding(blocks: Any) -> Any:
-        rows = real(blocks)
+    def colliding(parsing: Any) -> Any:
+        rows = real(parsing)
         names = [names and [name | {"id": 1} for name in names] for names in rows["names"].to_pylist()]
-        at = rows.schema.get_field_index("names")
-        return rows.set_column(
-            at, rows.schema.field("names"), pa.array(names, rows.schema.field("names").type)
-        )
+        at, field = rows.schema.get_field_index("names"), rows.schema.field("names")
+        return rows.set_column(at, field, pa.array(names, field.type))
 
-    monkeypatch.setattr(under_test, "parse_blocks", colliding)
+    monkeypatch.setattr(under_test.Parsing, "rows", colliding)
     read = read_histories(spark, [HistoryFile(0, tmp_path / "h.jsonl")])
     assert read.errors[0].message == '"a" and "x" have the same hash: rename one of them'
+
+
+def small_blocks(tmp_path: Path) -> list[Block]:
+    events = [e(0, kind, [send(key, at)]) for at in range(40) for key in "ab" for kind in ("invoke", "ok")]
+    (tmp_path / "h.jsonl").write_bytes(jsonl(events))
+    blocks = blocks_of(3, tmp_path / "h.jsonl", block_bytes=2_000)
+    assert len(blocks) > 2
+    return blocks
+
+
+@pytest.mark.processes
+def test_processes_parse_the_same_rows_as_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = small_blocks(tmp_path)
+    here = Parsing(blocks).rows()
+    monkeypatch.setattr("checkers.histories.parse_blocks.LEAST_BYTES", 0)
+    order = [("block", "ascending"), ("line", "ascending")]
+    assert Parsing(blocks).rows().sort_by(order) == here.sort_by(order)
+
+
+@pytest.mark.processes
+def test_a_parser_that_fails_fails_the_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nread blocks\necho no memory >&2\nexit 3\n")
+    python.chmod(0o755)
+    monkeypatch.setattr("checkers.histories.parse_blocks.sys.executable", str(python))
+    monkeypatch.setattr("checkers.histories.parse_blocks.LEAST_BYTES", 0)
+    with pytest.raises(AnalysisFailed, match="a parser of a history ended with status 3: no memory"):
+        Parsing(small_blocks(tmp_path)).rows()
