@@ -80,10 +80,7 @@ class _TaskGraph:
             return np.frombuffer(b"".join(arrays.pop((kind, name), [])), form)
 
         def vertices(kind: int, name: str) -> np.ndarray:
-            pieces = (np.frombuffer(piece, np.int64) for piece in arrays.pop((kind, name), []))
-            return np.concatenate([np.empty(0, np.int32), *map(vertices_of, pieces)])
-
-        def vertices_of(wanted: np.ndarray) -> np.ndarray:
+            wanted = join_arrays(kind, name)
             positions = vertex(wanted)
             if len(unknown_lines := wanted[positions < 0]):
                 raise ValueError(NO_OPERATION.format(*divmod(int(unknown_lines[0]), LINES)))
