@@ -1,8 +1,8 @@
 """Measure the cost of reading an external history: `python -m benchmarks.read_history [TRANSACTIONS]`.
 
 It parses the same history as JSON Lines and as EDN on one core, in turn. It prints micro-operations (records sent
-or read, without invocations) per second of processor time, and the ratio of the two. With `--spark` it also
-measures all of `checkers.histories.read_files.read_histories`. It asserts nothing.
+or read, without invocations) per second of processor time, and the ratio of the two. Then it measures the wall time
+from the first line to the tables, with the start of the processes that parse. It asserts nothing.
 """
 
 import argparse
@@ -17,6 +17,9 @@ import pyarrow.compute as pc
 
 from benchmarks.histories import write_edn, write_jsonl
 from checkers.histories.blocks import blocks_of, read_block
+from checkers.histories.files import HistoryFile
+from checkers.histories.processes import using_processes
+from checkers.histories.read_files import Histories, Reading
 
 ROUNDS = 3
 
@@ -24,7 +27,6 @@ ROUNDS = 3
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("transactions", nargs="?", type=int, default=25_000)
-    parser.add_argument("--spark", action="store_true", help="also measure `read_histories`, on Spark")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
         jsonl, edn = Path(folder) / "history.jsonl", Path(folder) / "history.edn"
@@ -39,8 +41,7 @@ def main() -> None:
         for path, times in took.items():
             print_result("one core", path, statistics.median(times), count)
         print(f"edn : jsonl = {statistics.median(took[edn]) / statistics.median(took[jsonl]):.2f}")
-        if arguments.spark:
-            on_spark([jsonl, edn], count)
+        to_tables([jsonl, edn], count)
 
 
 def parse(path: Path) -> int:
@@ -58,18 +59,15 @@ def micro_operations(path: Path) -> int:
     return count
 
 
-def on_spark(paths: list[Path], count: int) -> None:
-    """Read the history into tables and count their rows. Print the wall time. Spark is cold at the first of these."""
-    from checkers.histories.files import HistoryFile
-    from checkers.histories.read_files import read_histories
-    from checkers.spark.session import SparkSettings, session
+def to_tables(paths: list[Path], count: int) -> None:
+    """Read the history into tables. Print the wall time."""
 
-    def read(path: Path) -> int:
-        return read_histories(spark, [HistoryFile(0, path)]).micro.frame().count()
+    def read(path: Path) -> Histories:
+        with using_processes():
+            return Reading([HistoryFile(0, path)]).result().tables()
 
-    with session(SparkSettings()) as spark:
-        for path in [paths[0], *paths]:
-            print_result("Spark", path, seconds(partial(read, path), time.perf_counter), count)
+    for path in paths:
+        print_result("to the tables", path, seconds(partial(read, path), time.perf_counter), count)
 
 
 def seconds(act: Callable[[], object], clock: Callable[[], float]) -> float:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 VIEWS = """
 create view micro as select *, case when "offset" >= 0 and (polled or outcome = 0) then "offset" end as position
@@ -32,6 +33,7 @@ create table versions as select key, value, writer, rank from by_value
         from by_position) as ranked using (key)
   where by_value.low = by_value.high and ranked.position = by_value.low and not clash;
 """
+EDGES = pa.schema([("kind", pa.int64()), ("edges", pa.int64())])
 CHECKS = {
     "duplicates": "select count(*) from by_value where low < high",
     "inconsistent": "select count(*) from by_position where low <> high",
@@ -74,13 +76,17 @@ def with_spark(folder: Path) -> dict[str, object]:
     from pyspark.sql import functions as F
 
     from checkers.external_tables import LOST, WR, WW
+    from checkers.histories.by_key import FOUND, by_key
     from checkers.histories.files import HistoryFile
     from checkers.histories.read_folders import read_folders
+    from checkers.histories.table import collect
     from checkers.histories.tables import make_keyed, make_pieces, make_siblings
     from fencepost.checks.spark import open_spark
 
     with open_spark("local[*]", {}, large=True) as spark:
-        keyed = make_keyed(make_pieces(read_folders(spark, [HistoryFile(0, folder)]).micro, certain=True))
+        read = read_folders(lambda: spark, [HistoryFile(0, folder)], local=True)
+        found = make_pieces(read.micro, certain=True).by_group(by_key, FOUND)
+        keyed, packs = make_keyed(found), found.part("pack")
         values = keyed.steps.where("first")
         conditions = {
             "duplicates": F.col("lowest") < F.col("highest"),
@@ -91,13 +97,15 @@ def with_spark(folder: Path) -> dict[str, object]:
         }
         counted = values.select(*(F.count_if(test).alias(name) for name, test in conditions.items())).first()
         assert counted is not None
-        edges = keyed.packs.mapInArrow(_counted, "kind bigint, edges bigint").groupBy("kind").sum("edges")
-        edges_by_kind = {row["kind"]: row["sum(edges)"] for row in edges.collect()}
+        edges = collect(packs, _counted, EDGES)
+        edges_by_kind = {
+            kind: pc.sum(edges.filter(pc.equal(edges["kind"], kind))["edges"]).as_py() for kind in (WR, WW)
+        }
         return {
             "duplicates": counted.duplicates,
             "inconsistent": keyed.steps.where("clash").select("key", "offset").distinct().count(),
             "lost": counted.lost,
-            "torn": make_siblings(keyed.steps, keyed.packs).select("op").distinct().count(),
+            "torn": make_siblings(keyed.steps, packs).select("op").distinct().count(),
             "jumps": keyed.jumps.where("polled").count(),
             "fused": [counted.aborted, counted.unseen, counted.phantom],
             "wr": edges_by_kind[WR],
@@ -111,7 +119,7 @@ def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     for _, pack in read_packs(batches):
         counts = {kind: len(edges.src) for kind, edges in edges_of(pack).items()}
-        yield pa.RecordBatch.from_pydict({"kind": list(counts), "edges": list(counts.values())})
+        yield pa.RecordBatch.from_pydict({"kind": list(counts), "edges": list(counts.values())}, EDGES)
 
 
 if __name__ == "__main__":

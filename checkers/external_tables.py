@@ -10,7 +10,7 @@ smaller graph has a cycle. So a name says which edges a cycle needs.
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -75,7 +75,7 @@ class Cycles:
 
 @dataclass(frozen=True)
 class ExternalTables:
-    """The shared tables. Some are computed in the background: reading them waits.
+    """The shared tables. The components are computed in the background: reading them waits.
 
     Columns of `steps`, which has one row for each micro-operation whose record is not ordinary (see
     `checkers.histories.by_key`), or that read, as committed, a record that its own operation sent:
@@ -112,21 +112,11 @@ class ExternalTables:
 
     steps: "DataFrame"
     counted: "DataFrame"
-    packs: "DataFrame"
+    jumps: "DataFrame"
+    siblings: "DataFrame"
     uncommitted: "DataFrame"
-    made_jumps: "Future[DataFrame]"
-    made_siblings: "Future[DataFrame]"
+    packs: Any  # only `checkers.histories` reads them
     made_cycles: "Future[Cycles]"
-
-    @property
-    def jumps(self) -> "DataFrame":
-        """The steps of processes that do not go from a record to the next record."""
-        return self.made_jumps.result()
-
-    @property
-    def siblings(self) -> "DataFrame":
-        """The ok-read records of operations that have a lost record."""
-        return self.made_siblings.result()
 
     @property
     def components(self) -> "DataFrame":

@@ -36,6 +36,7 @@ from checkers.spark.frames import checkpoint
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
 from checkers.stored.tally import TableQuery, Tally, tally
+from harness.common.errors import AnalysisFailed
 from harness.results.example import Example
 from harness.results.reasons import Reason, ReasonCode
 
@@ -256,7 +257,7 @@ def _guarded(checker: Checker, act: Callable[[], T], crashed: dict[str, Reason])
     """
     try:
         return act()
-    except SPARK_ERRORS as error:
+    except (*SPARK_ERRORS, AnalysisFailed) as error:
         if has_ended():
             raise
         log.error("checker %s crashed", checker.module, exc_info=error)

@@ -1,4 +1,4 @@
-"""Read history files in blocks, so that several tasks of Spark can share a file.
+"""Read history files in blocks, so that several processes can share a file.
 
 A block is a part of a plain file, or a whole gzipped file. The first bytes of a file show that it is gzipped; its name
 does not matter.
@@ -52,7 +52,7 @@ WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a file. One task of Spark reads it."""
+    """A part of a file. One process reads it."""
 
     run: int
     block: int  # counted from 0 within the file
@@ -138,6 +138,13 @@ def read_block(block: Block) -> Iterator[pa.RecordBatch]:
         "waiting": waiting,
     }
     yield pa.RecordBatch.from_pylist([last], schema=BLOCK_ROWS)
+
+
+def write_block(block: Block, path: Path) -> None:
+    """Write the rows of a block to an Arrow file."""
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, BLOCK_ROWS) as writer:
+        for rows in read_block(block):
+            writer.write_batch(rows)
 
 
 class _TooLong(ValueError):

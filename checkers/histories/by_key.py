@@ -5,14 +5,22 @@ one group as one binary value. Spark moves a few large values many times faster 
 rows. `by_key` returns the unusual rows, and packs of all rows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 
-from checkers.histories.packs import PACK, PARTS, backward_spans, cut, edges_of, make_pack, merge_intervals
+from checkers.histories.packs import (
+    LINES,
+    PACK,
+    PARTS,
+    backward_spans,
+    cut,
+    edges_of,
+    make_pack,
+    merge_intervals,
+)
 from checkers.histories.records import (
     NONE,
     OperationRows,
@@ -29,6 +37,8 @@ ROWS = MICRO.append(pa.field("committed", pa.bool_()))
 records.
 """
 PIECES = pa.schema([("group", pa.int32()), ("rows", pa.binary())])
+OPERATION = pa.schema([MICRO.field(name) for name in ("run", "op")])
+RECORD_OPERATION = pa.schema([MICRO.field(name) for name in ("run", "key", "value", "op")])
 GROUPS = 512
 """The number of groups: two for each partition of a large shuffle, so that few keys share a group."""
 MOST = 50_000_000
@@ -40,25 +50,76 @@ _KNOWN = pa.array([OK, FAIL], pa.int8())
 _SPREAD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 
 
-def settle(batches: Batches) -> Batches:
-    """Yield ROWS, if all operations have a known outcome and read committed records only. Raises ValueError for an
-    unknown outcome.
+def make_deal(proven: pa.Table | None, uncommitted: pa.Table | None) -> Callable[[Batches], Batches]:
+    """Return the function that makes pieces of MICRO.
+
+    Args:
+        proven: run and op of operations without a known outcome of which a value was ok-read. None: the outcome of
+            every operation is known. Then a send of another one raises `ValueError`.
+        uncommitted: run and op of operations that read uncommitted records. None: there are none.
     """
-    for rows in batches:
-        unknown = pc.and_(pc.invert(rows["polled"]), pc.invert(pc.is_in(rows["outcome"], _KNOWN)))
+
+    def act(batches: Batches) -> Batches:
+        is_proven, is_uncommitted = map(_is_one_of, (proven, uncommitted))
+        return deal(_with_committed(rows, proven is None, is_proven, is_uncommitted) for rows in batches)
+
+    return act
+
+
+def _lines_of(operations: pa.RecordBatch | pa.Table) -> np.ndarray:
+    lines: np.ndarray = operations["run"].to_numpy() * LINES + operations["op"].to_numpy()
+    return lines
+
+
+IsOne = Callable[[pa.RecordBatch], pa.Array]
+
+
+def _is_one_of(operations: pa.Table | None) -> IsOne:
+    """Return a function that says for each row of a batch whether its operation is one of these."""
+    if operations is None or not len(operations):
+        return lambda rows: pa.repeat(pa.scalar(False), len(rows))
+    lines = pa.array(np.unique(_lines_of(operations)))
+    return lambda rows: pc.is_in(pa.array(_lines_of(rows)), lines)
+
+
+def _with_committed(
+    rows: pa.RecordBatch, certain: bool, is_proven: IsOne, is_uncommitted: IsOne
+) -> pa.RecordBatch:
+    polled = rows["polled"]
+    if certain:
+        unknown = pc.and_(pc.invert(polled), pc.invert(pc.is_in(rows["outcome"], _KNOWN)))
         if pc.any(unknown).as_py():
             run, op = (rows[name].filter(unknown)[0] for name in ("run", "op"))
             raise ValueError(
                 f"of history {run} the table micro does not know the outcome of operation {op}, though the "
                 "table ops does"
             )
-        committed = pc.or_(rows["polled"], pc.equal(rows["outcome"], OK))
-        yield pa.RecordBatch.from_arrays([*rows.columns, committed], schema=ROWS)
+    sent = pc.or_(pc.equal(rows["outcome"], OK), is_proven(rows))
+    committed = pc.if_else(polled, pc.invert(is_uncommitted(rows)), sent)
+    return pa.RecordBatch.from_arrays([*rows.columns, committed], schema=ROWS)
 
 
-def deal_settled(batches: Batches) -> Batches:
-    """Yield pieces of rows whose operations all have a known outcome."""
-    return deal(settle(batches))
+def sends_in_doubt(batches: Batches) -> Batches:
+    """Yield RECORD_OPERATION for each send of an operation without a known outcome."""
+    for rows in batches:
+        unknown = pc.and_(pc.invert(rows["polled"]), pc.invert(pc.is_in(rows["outcome"], _KNOWN)))
+        yield rows.filter(unknown).select(RECORD_OPERATION.names)
+
+
+def make_prove(doubtful: pa.Table, uncommitted: pa.Table | None) -> Callable[[Batches], Batches]:
+    """Return the function that yields OPERATION for each of these sends that an ok operation read as committed."""
+
+    def act(batches: Batches) -> Batches:
+        is_uncommitted = _is_one_of(uncommitted)
+        for rows in batches:
+            counts = pc.and_(pc.equal(rows["outcome"], OK), pc.invert(is_uncommitted(rows)))
+            read = rows.filter(pc.and_(rows["polled"], counts)).select(["run", "key", "value"])
+            proven = doubtful.join(
+                pa.Table.from_batches([read]), ["run", "key", "value"], join_type="left semi"
+            )
+            yield from proven.select(OPERATION.names).combine_chunks().to_batches()
+
+    return act
 
 
 def deal(batches: Batches) -> Batches:
@@ -101,11 +162,12 @@ def _group_of(run: np.ndarray, key: np.ndarray) -> np.ndarray:
     return group
 
 
-def collect_pieces(batches: Batches) -> pa.Table | None:
-    """Return the rows of all pieces, or None if there are none. Raises ValueError if they are too many."""
+def collect_pieces(batches: Batches) -> tuple[pa.Table, int]:
+    """Return the rows of all pieces, and their lowest group. Raises `ValueError` if they are too many."""
     pieces: list[pa.RecordBatch] = []
-    row_count = 0
+    row_count, lowest = 0, GROUPS
     for batch in batches:
+        lowest = min(lowest, pc.min(batch["group"]).as_py() if len(batch) else GROUPS)
         for piece in batch["rows"].to_pylist():
             # Copy to bytes: a slice of Spark's buffer may not be aligned, which slows numpy down.
             pieces.append(pa.ipc.read_record_batch(pa.py_buffer(piece), ROWS))
@@ -115,7 +177,7 @@ def collect_pieces(batches: Batches) -> pa.Table | None:
                     f"a task would have to hold more than {MOST:,} sends and reads, because all rows of a "
                     "key are checked together: check a shorter part of the history"
                 )
-    return pa.Table.from_batches(pieces).combine_chunks() if pieces else None
+    return pa.Table.from_batches(pieces, ROWS).combine_chunks(), lowest
 
 
 _i8, _i32, _i64, _bool = pa.int8(), pa.int32(), pa.int64(), pa.bool_()
@@ -148,8 +210,8 @@ FOUND = pa.schema([("step", STEP), ("jump", JUMP), ("counted", COUNTED), ("pack"
 
 def by_key(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield FOUND for the pieces of a partition, which hold all rows of each of its keys."""
-    table = collect_pieces(batches)
-    if table is None:
+    table, lowest_group = collect_pieces(batches)
+    if not len(table):
         return
     rows = OperationRows(table)
     del table
@@ -160,7 +222,7 @@ def by_key(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield _batch("jump", _jumps(rows, records, rows.polls, ok))
     yield _batch("jump", _jumps(rows, records, done, ok | (rows.outcome == INFO)))
     yield _batch("counted", _counted(rows, records))
-    for pack in _packs(rows, records):
+    for pack in _packs(rows, records, lowest_group * PARTS):
         yield _batch("pack", pack)
 
 
@@ -270,12 +332,10 @@ def _counted(rows: OperationRows, records: RecordRows) -> pa.StructArray:
     return _struct(COUNTED, {"run": runs, **counted})
 
 
-def _packs(rows: OperationRows, records: RecordRows) -> Iterator[pa.StructArray]:
+def _packs(rows: OperationRows, records: RecordRows, first_id: int) -> Iterator[pa.StructArray]:
     """Yield PACK. The first pack has the intervals of all packs."""
     pack_of_all = make_pack(rows, records)
     low, high = merge_intervals(*backward_spans(edges_of(pack_of_all)))
-    context = TaskContext.get()
-    first = (context.partitionId() if context else 0) * PARTS
     for n, pack in enumerate(cut(pack_of_all)):
         intervals = {"low": low.tobytes(), "high": high.tobytes()} if n == 0 else {"low": b"", "high": b""}
-        yield pa.array([{"id": first + n, **pack.blobs(), **intervals}], PACK)
+        yield pa.array([{"id": first_id + n, **pack.blobs(), **intervals}], PACK)

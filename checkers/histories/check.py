@@ -1,4 +1,4 @@
-"""Check external histories: all of them in one Spark job. The operations in a file are the only evidence.
+"""Check external histories: all of them together. The operations in a file are the only evidence.
 
 `merge_history` merges the results of a run's tables and of its clients' history into one. The tables have the broker
 logs, so their result decides wherever both checked the same anomaly. The history has the micro-operations of each
@@ -33,12 +33,14 @@ from checkers.external_tables import GRAPHS, WORDS, WR, ExternalTables
 from checkers.findings import Findings, example_line
 from checkers.histories.files import HistoryFile, Url
 from checkers.histories.names import shown
-from checkers.histories.read_files import Histories, Reading, read_histories
+from checkers.histories.processes import using_processes
+from checkers.histories.read_files import Histories, Reading
 from checkers.histories.read_folders import read_folders
 from checkers.histories.table import HistoryTable, Numbers, count_operations, kinds_passed_over, lookup
 from checkers.histories.tables import make_external, records_of
 from checkers.registry import ALLOWED_WITH_SUBSCRIBE, CHECKERS, HISTORY_CHECKERS, INDETERMINATE, checker_of
 from checkers.spark.errors import translate_spark_errors
+from checkers.spark.session import StartingSpark
 from harness.common.errors import FencepostError, UnreadableInput
 from harness.common.wording import join_words, number, printable
 from harness.model.promises import HISTORY_FILE
@@ -46,8 +48,6 @@ from harness.record.history_form import NAMES, NAMES_FROM, OPS, OUTCOMES
 from harness.results.example import Dependency, Part, Record
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.results.verdict import CALLER, EXAMPLES, AnomalyFindings, CheckResult
-
-__all__ = ["Reading", "check_files", "start_reading"]
 
 OPERATION_COLUMNS = ("op", "process", "f", "outcome", "invoked", "invoke_ns", "complete_ns")
 OPERATION = pa.schema([OPS.field(name) for name in ("run", *OPERATION_COLUMNS)])
@@ -78,25 +78,19 @@ KEY = re.compile(r"(.+)/([0-9]{1,9})")
 """How a run's history names a key: topic and partition."""
 
 
-def start_reading(files: Mapping[int, Path | Url]) -> Reading:
-    """Begin to parse the files among these histories while Spark starts. An interrupted check does not wait for it."""
-    return Reading([each for run, path in files.items() if not (each := HistoryFile(run, path)).is_folder])
-
-
 def check_files(
-    spark: SparkSession,
+    spark: SparkSession | StartingSpark,
     files: Mapping[int, Path | Url],
     allowed: frozenset[str],
     phase: Callable[[str], None] = lambda name: None,
-    reading: Reading | None = None,
 ) -> Mapping[int, CheckResult | FencepostError]:
-    """Check files and folders of tables, all in one Spark job. If it fails because of one, only that one gets an error.
+    """Check files and folders of tables, all together. If that fails because of one, only that one gets an error.
 
     Args:
+        spark: a session, or a Spark that is starting. On this machine, most of the work is done before it is needed
         files: by number, the path of a history, or the URL of a folder
         allowed: anomalies that the caller permits
         phase: is called with the name of each step when it begins
-        reading: what `start_reading` returned for these files. None: they are read now
 
     Returns:
         By number, the result, or the error that prevented one.
@@ -104,33 +98,41 @@ def check_files(
     histories = [HistoryFile(run, path) for run, path in files.items()]
     if not histories:
         return {}
-
-    def read(spark: SparkSession, texts: Sequence[HistoryFile]) -> Histories:
-        is_all = reading is not None and len(texts) == sum(not history.is_folder for history in histories)
-        return reading.result().on(spark) if reading is not None and is_all else read_histories(spark, texts)
-
-    return check_in_parts(histories, partial(_check_in_one_job, spark, allowed, phase, read))
+    with using_processes():
+        return check_in_parts(histories, partial(_check_together, spark, allowed, phase))
 
 
-def _check_in_one_job(
-    spark: SparkSession,
+def _check_together(
+    spark: SparkSession | StartingSpark,
     allowed: frozenset[str],
     phase: Callable[[str], None],
-    read_files: Callable[[SparkSession, Sequence[HistoryFile]], Histories],
     histories: Sequence[HistoryFile],
 ) -> BatchResults:
-    """Check all histories in one job. Raises only subclasses of `FencepostError`."""
+    """Check all histories together. Raises only subclasses of `FencepostError`."""
     phase("reading")
+
+    def session() -> SparkSession:
+        return spark.session() if isinstance(spark, StartingSpark) else spark
+
     with translate_spark_errors():
+        local = (
+            spark.local
+            if isinstance(spark, StartingSpark)
+            else str(spark.sparkContext.master).startswith("local")
+        )
         folders = [history for history in histories if history.is_folder]
         texts = [history for history in histories if not history.is_folder]
-        readers = ((read_files, texts), (read_folders, folders))
-        read = reduce(Histories.with_more, [reader(spark, part) for reader, part in readers if part])
+        parts = []
+        if texts:
+            parts.append(Reading(texts).result().tables(None if local else session()))
+        if folders:
+            parts.append(read_folders(session, folders, local=local))
+        read = reduce(Histories.with_more, parts)
         readable = [history.run for history in histories if history.run not in read.errors]
         checked = {}
         if readable:
             checked = check_histories(
-                read.ops, read.micro, read.names, readable, allowed=allowed, phase=phase
+                read.ops, read.micro, read.names, readable, allowed=allowed, phase=phase, session=session
             )
     unread = {run: UnreadableInput(str(error)) for run, error in read.errors.items()}
     results = (result for result in checked.values() if isinstance(result, CheckResult))
@@ -147,6 +149,7 @@ def check_histories(
     allowed: frozenset[str] = frozenset(),
     examples: int = EXAMPLES,
     phase: Callable[[str], None] = lambda name: None,
+    session: Callable[[], SparkSession] = SparkSession.active,
 ) -> dict[int, CheckResult | UnreadableInput]:
     """Check external histories.
 
@@ -155,12 +158,13 @@ def check_histories(
         allowed: anomalies that the caller permits
         examples: how many examples of each anomaly are kept
         phase: is called with the name of each phase when it begins
+        session: waits for Spark. It is called when tables of local files need Spark for the first time
 
     Returns:
         By number, the result, or the error if the tables of a history cannot be used.
     """
     numbers = count_operations(ops)
-    tables = make_external(ops, micro, numbers, examples, phase=phase)
+    tables = make_external(ops, micro, numbers, examples, phase=phase, session=session)
     phase("cycles and the other checks")
     findings = collect(tables, (*HISTORY_CHECKERS, INDETERMINATE), examples)
     too_large = {} if CYCLES & findings.crashed.keys() else tables.too_large
@@ -181,7 +185,7 @@ def check_histories(
 
 
 def _add_records(numbers: Numbers, tables: ExternalTables) -> None:
-    """Add the counts of records. Each Spark task has counted the records of its keys."""
+    """Add the counts of records. Each task has counted the records of its keys."""
     for row in tables.counted.toArrow().to_pylist():
         numbers[row.pop("run")].update(row)
 

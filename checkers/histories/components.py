@@ -271,7 +271,7 @@ class _Neighbours:
         packed = np.sort((src.astype(np.int64) << 32) | dst)
         src, self._to = packed >> 32, packed & 0xFFFFFFFF
         starts = np.flatnonzero(begins(src))
-        ends = np.append(starts[1:], len(src))
+        ends = np.append(starts[1:], len(src))[: len(starts)]
         spans = zip(starts.tolist(), ends.tolist(), strict=True)
         self._at = dict(zip(src[starts].tolist(), spans, strict=True))
 

@@ -1,6 +1,6 @@
 """Find the named components of the dependency graph of every run: a shared table of external histories.
 
-Each Spark task finds and names the components of some intervals. It gets whole intervals as rows of PIECE: arrays of
+Each task finds and names the components of some intervals. It gets whole intervals as rows of PIECE: arrays of
 edges and of operations. It returns every component, and a cycle for the first ones of each name and run.
 """
 
@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_schema
 
-from checkers.external_tables import GRAPHS, RW, WORDS, WR, WW, CycleKind, Cycles
+from checkers.external_tables import GRAPHS, RW, WORDS, WR, WW, CycleKind
 from checkers.findings import FINDING
 from checkers.histories.arrays import codes, make_finder
 from checkers.histories.components import (
@@ -37,7 +35,7 @@ from checkers.histories.packs import (
     merge_intervals,
     read_packs,
 )
-from checkers.histories.table import EFFECTIVE, Batches, HistoryTable
+from checkers.histories.table import EFFECTIVE, Batches, HistoryTable, collect, union_tables
 from harness.record.history_form import OK
 
 OPERATION = 9
@@ -48,6 +46,7 @@ PIECE = pa.schema(
 """For edges: src and dst are lines, third is the pack and record. For operations: src is the line, dst the line of the
 invocation, third the process, fourth true if it was ok.
 """
+INTERVALS = pa.schema([("low", pa.binary()), ("high", pa.binary())])
 MEMBERS = 100
 NO_OPERATION = "of history {} the table ops has no operation {}, though the table micro has"
 Row = dict[str, Any]
@@ -178,29 +177,32 @@ LARGEST_LINES = 4_000_000
 """Two million operations with about twenty million edges: the largest interval that a task can hold in 2 GB."""
 
 
-def make_components(ops: HistoryTable, packs: DataFrame, examples: int) -> Cycles:
-    """Return all components. The first ones of each name and run have a cycle."""
+def make_components(
+    ops: HistoryTable, packs: HistoryTable, examples: int
+) -> tuple[HistoryTable | None, dict[int, frozenset[int]]]:
+    """Return all components as `FINDING`, and by run the kinds of edges that were left out of a part of the graph.
+
+    The first components of each name and run have a cycle. None: there are no components.
+    """
     spans, too_large = _find_spans(packs)
     if not len(spans.first):
-        return Cycles(packs.sparkSession.createDataFrame(FINDING.empty_table()), too_large)
-    pieces = packs.mapInArrow(_edge_pieces(spans), from_arrow_schema(PIECE)).unionByName(
-        ops.in_tasks(_operation_pieces(spans), PIECE, ["run", "op", "invoked", "process", "outcome", "f"])
+        return None, too_large
+    pieces = union_tables(
+        packs.in_tasks(_edge_pieces(spans), PIECE),
+        ops.in_tasks(_operation_pieces(spans), PIECE, ["run", "op", "invoked", "process", "outcome", "f"]),
     )
-    groups = int(spans.group[-1]) + 1
-    components = pieces.repartition(groups, "group").mapInArrow(
-        name_components(examples), from_arrow_schema(FINDING)
-    )
-    return Cycles(components, too_large)
+    components = pieces.by_group(name_components(examples), FINDING, int(spans.group[-1]) + 1)
+    return components, too_large
 
 
-def _find_spans(packs: DataFrame) -> tuple[MergedIntervals, dict[int, frozenset[int]]]:
+def _find_spans(packs: HistoryTable) -> tuple[MergedIntervals, dict[int, frozenset[int]]]:
     """Return the intervals, and by run the kinds of edges that were left out of an interval that was too large.
 
     If readers lag behind, every rw edge goes back, and the whole history can be one interval. One task must hold it. If
     it is too large, the smaller intervals of its wr and ww edges are checked. If one of these is too large, the
     intervals of the wr edges alone are checked.
     """
-    spans_of_packs = packs.select("low", "high").toArrow()
+    spans_of_packs = collect(packs, _spans_of_packs, INTERVALS)
     first, last = merge_intervals(_joined(spans_of_packs["low"]), _joined(spans_of_packs["high"]))
     left_out: dict[int, frozenset[int]] = {}
     for kind, remaining in ((RW, {WR, WW}), (WW, {WR})):
@@ -209,9 +211,7 @@ def _find_spans(packs: DataFrame) -> tuple[MergedIntervals, dict[int, frozenset[
             break
         for run in np.unique(first[large] // LINES).tolist():
             left_out[run] = left_out.get(run, frozenset()) | {kind}
-        spans_of_packs = packs.mapInArrow(
-            _intervals(frozenset(remaining)), "low binary, high binary"
-        ).toArrow()
+        spans_of_packs = collect(packs, _intervals(frozenset(remaining)), INTERVALS)
         low, high = merge_intervals(_joined(spans_of_packs["low"]), _joined(spans_of_packs["high"]))
         large_intervals = MergedIntervals(first[large], last[large], np.zeros(int(large.sum()), np.int32))
         inside = large_intervals.span_of(low) >= 0
@@ -224,11 +224,16 @@ def _find_spans(packs: DataFrame) -> tuple[MergedIntervals, dict[int, frozenset[
     return make_spans(first, last, LINES_A_GROUP), left_out
 
 
+def _spans_of_packs(batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.select(INTERVALS.names)
+
+
 def _intervals(kinds: frozenset[int]) -> Callable[[Batches], Batches]:
     def of_packs(batches: Batches) -> Batches:
         for _, pack in read_packs(batches):
             low, high = merge_intervals(*backward_spans(edges_of(pack, kinds)))
-            yield pa.RecordBatch.from_pydict({"low": [low.tobytes()], "high": [high.tobytes()]})
+            yield pa.RecordBatch.from_pydict({"low": [low.tobytes()], "high": [high.tobytes()]}, INTERVALS)
 
     return of_packs
 

@@ -1,12 +1,13 @@
 """Read files of external histories without Spark: parse them, pair invocations with completions, and report errors.
 
 Spark takes some seconds to start and to do its first job. So processes of this machine parse the blocks meanwhile, and
-the tables of all files are written to Parquet files, which Spark's tasks then open.
+the tables of all files are written to Parquet files.
 """
 
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,16 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from checkers.histories.arrays import codes, order_by
-from checkers.histories.blocks import BLOCK_BYTES, OTHER_SENDS, Block, blocks_of
+from checkers.histories.blocks import BLOCK_BYTES, BLOCK_ROWS, OTHER_SENDS, Block, blocks_of, write_block
 from checkers.histories.files import HistoryFile
-from checkers.histories.parse_blocks import Parsing
+from checkers.histories.processes import make_all
 from checkers.histories.table import FileTable, HistoryTable, SparkTable, union_tables
 from harness.common.errors import UnreadableInput
 from harness.model.vocabulary import EventType
 from harness.record.history_form import FAIL, INFO, MICRO, NAMES, OK, OPEN, OPS, TABLES
 
+LEAST_BYTES = 2 << 20
+"""Less text than this is parsed in this process: another takes longer to start."""
 F_CHARACTERS = 60
 """The longest operation name (`f`) to show in a message."""
 GROUP_ROWS = 250_000
@@ -75,35 +78,36 @@ class TextHistories:
     def _path(self, name: str) -> Path:
         return Path(self._folder.name) / f"{name}.parquet"
 
-    def on(self, spark: SparkSession) -> Histories:
-        """Return the tables for the tasks of a session. Workers on other machines cannot open the files."""
-        local = str(spark.sparkContext.master).startswith("local")
+    def tables(self, cluster: SparkSession | None = None) -> Histories:
+        """Return the tables, in Spark if workers of a cluster, which cannot open the files, are to process them."""
         tables: dict[str, HistoryTable] = {
-            name: FileTable(spark, form, [(None, self._path(name))], owner=self)
-            if local
-            else SparkTable(spark.createDataFrame(pq.read_table(self._path(name))))
+            name: FileTable(form, [(None, self._path(name))], owner=self)
+            if cluster is None
+            else SparkTable(cluster.createDataFrame(pq.read_table(self._path(name))))
             for name, form in TABLES.items()
         }
         return Histories(errors=self.errors, **tables)
-
-
-def read_histories(
-    spark: SparkSession, histories: Sequence[HistoryFile], block_bytes: int = BLOCK_BYTES
-) -> Histories:
-    """Parse all files once. Unreadable files do not raise; they are in `errors`."""
-    return Reading(histories, block_bytes).result().on(spark)
 
 
 class Reading:
     """History files that are being parsed, without Spark, since this object was made."""
 
     def __init__(self, histories: Sequence[HistoryFile], block_bytes: int = BLOCK_BYTES) -> None:
+        self.histories = histories
         blocks, self._errors = _plan(histories, block_bytes)
-        self._parsing = Parsing(blocks)
+        self._folder = tempfile.TemporaryDirectory(prefix="fencepost-parsed-")
+        self._paths = [Path(self._folder.name) / f"{number}.arrow" for number in range(len(blocks))]
+        calls = [partial(write_block, block, path) for block, path in zip(blocks, self._paths, strict=True)]
+        here = sum(block.cost for block in blocks) < LEAST_BYTES
+        self._parsed = make_all(calls, here=here)
 
     def result(self) -> TextHistories:
         """Return the tables. Unreadable files do not raise; they are in `errors`."""
-        return _read(self._parsing.rows(), self._errors)
+        with self._folder:
+            self._parsed()
+            files = [pa.ipc.open_file(pa.memory_map(str(path))) for path in self._paths]
+            rows = pa.concat_tables([BLOCK_ROWS.empty_table(), *(file.read_all() for file in files)])
+            return _read(rows, self._errors)
 
 
 def _read(rows: pa.Table, errors: dict[int, UnreadableHistory]) -> TextHistories:

@@ -20,12 +20,12 @@ from checkers.histories.arrays import make_finder, order_by
 from checkers.histories.files import HistoryFile, Url
 from checkers.histories.packs import LINES
 from checkers.histories.read_files import Histories, UnreadableHistory
-from checkers.histories.table import Batches, FileTable, HistoryTable, SparkTable, is_true, scan
+from checkers.histories.table import Batches, FileTable, HistoryTable, SparkTable, collect, is_true, scan
 from checkers.spark.driver import first_line, last_cause
 from checkers.spark.errors import SPARK_ERRORS
 from checkers.stored.sources import escape_glob
 from harness.model.vocabulary import Isolation
-from harness.record.history_form import NAMES, OPEN, OUTCOMES, POLLING, SENDING, TABLES
+from harness.record.history_form import OPEN, OUTCOMES, POLLING, SENDING, TABLES
 
 REQUIRED = {
     "ops": ("op", "process", "f", "outcome", "invoked"),
@@ -72,30 +72,37 @@ NAMED = {
 NAMELESS = f"names.parquet has a row in which one of {', '.join(REQUIRED['names'])} is null"
 
 
-def read_folders(spark: SparkSession, folders: Sequence[HistoryFile]) -> Histories:
-    """Return the tables of all folders. Their column `run` is replaced by the given number."""
+def read_folders(
+    spark: Callable[[], SparkSession], folders: Sequence[HistoryFile], *, local: bool
+) -> Histories:
+    """Return the tables of all folders. Their column `run` is replaced by the given number.
+
+    Args:
+        spark: waits for Spark. It is not called for folders of files if everything is computed on this machine
+        local: everything is computed on this machine
+    """
     errors: dict[int, UnreadableHistory] = {}
     for folder in folders:
         if (words := _wrong(spark, folder)) is not None:
             errors[folder.run] = UnreadableHistory(folder.run, None, words)
-    tables = _tables(spark, [folder for folder in folders if folder.run not in errors])
+    tables = _tables(spark, [folder for folder in folders if folder.run not in errors], local)
     paths = {folder.run: folder.path for folder in folders}
     for run, words in find_contradictions(tables["ops"], tables["micro"], tables["names"]).items():
         errors[run] = UnreadableHistory(run, None, f"{paths[run]}: {words}")
     sound = [folder for folder in folders if folder.run not in errors]
-    return Histories(errors=errors, **_tables(spark, sound))
+    return Histories(errors=errors, **_tables(spark, sound, local))
 
 
-def _tables(spark: SparkSession, sound: Sequence[HistoryFile]) -> dict[str, HistoryTable]:
+def _tables(
+    spark: Callable[[], SparkSession], sound: Sequence[HistoryFile], local: bool
+) -> dict[str, HistoryTable]:
     """Return the tables of `harness.record.history_form` of all folders together."""
-    all_files = all(isinstance(folder.path, Path) and _is_files(folder.path) for folder in sound)
+    all_files = local and all(isinstance(folder.path, Path) and _is_files(folder.path) for folder in sound)
     tables: dict[str, HistoryTable] = {}
     for name, form in TABLES.items():
         files = [(folder.run, folder.path / f"{name}.parquet") for folder in sound]
         local_files = [(run, path) for run, path in files if isinstance(path, Path)]
-        tables[name] = (
-            FileTable(spark, form, local_files) if all_files else SparkTable(scan(spark, form, files))
-        )
+        tables[name] = FileTable(form, local_files) if all_files else SparkTable(scan(spark(), form, files))
     return tables
 
 
@@ -104,7 +111,7 @@ def _is_files(folder: Path) -> bool:
     return all((folder / f"{table}.parquet").is_file() for table in TABLES)
 
 
-def _wrong(spark: SparkSession, folder: HistoryFile) -> str | None:
+def _wrong(spark: Callable[[], SparkSession], folder: HistoryFile) -> str | None:
     """Return the first error in a folder's files according to their footers, or None."""
     for table, schema in TABLES.items():
         path = folder.path / f"{table}.parquet"
@@ -119,11 +126,11 @@ def _wrong(spark: SparkSession, folder: HistoryFile) -> str | None:
     return None
 
 
-def _has(spark: SparkSession, path: Path | Url, schema: pa.Schema) -> bool:
+def _has(spark: Callable[[], SparkSession], path: Path | Url, schema: pa.Schema) -> bool:
     """Return whether a table has this schema. Spark reads tables of many files or at a URL."""
     if isinstance(path, Path) and not path.is_dir():
         return bool(pq.read_schema(path).equals(schema))
-    spark_schema = spark.read.parquet(escape_glob(path)).schema
+    spark_schema = spark().read.parquet(escape_glob(path)).schema
     return [(column.name, column.dataType) for column in spark_schema] == [
         (column.name, column.dataType) for column in from_arrow_schema(schema)
     ]
@@ -131,7 +138,7 @@ def _has(spark: SparkSession, path: Path | Url, schema: pa.Schema) -> bool:
 
 def find_contradictions(ops: HistoryTable, micro: HistoryTable, names: HistoryTable) -> dict[int, str]:
     """Return by run the first contradiction: that of the lowest operation."""
-    rows_of_ops = ops.collect(_operation_codes, OPERATION_CODES, ["run", *REQUIRED["ops"], "isolation"])
+    rows_of_ops = collect(ops, _operation_codes, OPERATION_CODES, ["run", *REQUIRED["ops"], "isolation"])
     line, invoked, process, ending, wrong = (rows_of_ops[name].to_numpy() for name in OPERATION_CODES.names)
     order = np.argsort(line, kind="stable")
     line, invoked, process, ending, wrong = (
@@ -142,7 +149,7 @@ def find_contradictions(ops: HistoryTable, micro: HistoryTable, names: HistoryTa
     first = _first_of_runs(line, np.flatnonzero(wrong))
     wrong_lines = set(zip(line[first].tolist(), wrong[first].tolist(), strict=True))
     compare = _compare_with_ops(line, process, ending)
-    rows_of_micro = micro.collect(compare, CONTRADICTIONS, ["run", *sorted(REQUIRED["micro"])])
+    rows_of_micro = collect(micro, compare, CONTRADICTIONS, ["run", *sorted(REQUIRED["micro"])])
     wrong_lines |= set(zip(*(rows_of_micro[name].to_pylist() for name in CONTRADICTIONS.names), strict=True))
     words = {
         at // LINES: f"{WRONG[what]} (operation {_number(at % LINES)})"
@@ -235,7 +242,7 @@ def _compare_with_ops(
 
 def _of_names(names: HistoryTable) -> dict[int, str]:
     """Return by run the contradiction in its names."""
-    rows = names.collect(lambda batches: batches, NAMES, NAMES.names)
+    rows = names.rows()
     words: dict[int, str] = {}
     for name, other_name in (("id", "text"), ("text", "id")):
         counted = rows.group_by(["run", name]).aggregate([(other_name, "count_distinct")])

@@ -1,16 +1,18 @@
-"""A table of histories: rows in Spark, or Parquet files that this process can open. Counts and lookups of operations.
+"""A table of histories: rows in Spark, or local files. Counts and lookups of operations.
 
-Rows are processed by a function of Arrow batches. Spark tasks apply it to Spark's rows, or to files that they open
-themselves, so that no row passes through the JVM. Small results of local files need no Spark job at all.
+Rows are processed by a function of Arrow batches. Tasks of Spark apply it to Spark's rows, and processes of this
+machine to local files (`checkers.histories.processes`). The results of both are tables again.
 """
 
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from itertools import groupby
 from math import ceil
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +23,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.histories.files import Url
+from checkers.histories.processes import COUNT, DamagedFile, make_all
 from checkers.spark.driver import first_line
+from checkers.spark.frames import checkpoint
 from checkers.stored.sources import escape_glob
 from harness.common.errors import UnreadableInput
 from harness.model.vocabulary import Isolation
@@ -32,98 +36,186 @@ Batches = Iterator[pa.RecordBatch]
 BatchFunction = Callable[[Batches], Batches]
 BATCH_ROWS = 1_000_000
 """The largest number of rows in a batch of a file."""
-SPANS = pa.schema(
-    [
-        ("run", pa.int64()),
-        ("path", pa.string()),
-        ("group", pa.int32()),
-        ("part", pa.int32()),
-        ("parts", pa.int32()),
-    ]
-)
-"""A part of a row group of a Parquet file, with the number of its history."""
-
-
-class DamagedFile(ValueError):
-    """A part of a file cannot be read."""
-
-    def __init__(self, path: str, error: Exception) -> None:
-        super().__init__(f"error while reading file {path}: {first_line(error)}")
-        self.path = path
+HERE_BYTES = 16 << 20
+"""A table with less than this is processed in this process: another takes longer to start."""
+TASK_BYTES = 96 << 20
+"""A task gets files or groups of about this size, two million sends and reads, and needs ten times as much memory."""
+LEAST_TASK_BYTES = 8 << 20
+ROW_BYTES = 56
+"""The size of a row of MICRO in memory. Rows of other tables are taken to be as large."""
+FEW_ROWS = 20_000
+"""A result with at most this many rows is given to Spark as values, so that Spark knows which tables are empty."""
 
 
 class HistoryTable(Protocol):
-    """All rows of some histories. The first column is `run`."""
+    """All rows of some histories."""
 
     def frame(self) -> DataFrame:
         """Return the rows as a DataFrame."""
         ...
 
-    def in_tasks(self, act: BatchFunction, form: pa.Schema, columns: Sequence[str]) -> DataFrame:
-        """Apply `act` to these columns in Spark tasks. `run` must be the first column."""
+    def in_tasks(self, act: BatchFunction, form: pa.Schema, columns: Sequence[str] = ()) -> "HistoryTable":
+        """Apply `act` to these columns, or to all, in tasks."""
         ...
 
-    def collect(self, act: BatchFunction, form: pa.Schema, columns: Sequence[str]) -> pa.Table:
-        """Apply `act` to these columns and collect the result."""
+    def by_group(self, act: BatchFunction, form: pa.Schema, groups: int | None = None) -> "HistoryTable":
+        """Apply `act` in tasks that each have all rows of their groups, which the column `group` numbers.
+
+        `groups`: the number of groups, if each needs a task of its own.
+        """
         ...
+
+    def part(self, name: str) -> "HistoryTable":
+        """Return the column `name`, a struct, as a table: its fields in the rows in which it is not null."""
+        ...
+
+    def rows(self) -> pa.Table:
+        """Return all rows."""
+        ...
+
+    def rows_if_few(self) -> pa.Table | None:
+        """Return all rows, or None if there are more than FEW_ROWS."""
+        ...
+
+
+def collect(
+    table: HistoryTable, act: BatchFunction, form: pa.Schema, columns: Sequence[str] = ()
+) -> pa.Table:
+    """Apply `act` to these columns in tasks, and return the result, which must be small."""
+    return table.in_tasks(act, form, columns).rows()
 
 
 @dataclass(frozen=True)
 class SparkTable:
     """Rows in Spark."""
 
-    rows: DataFrame
+    data: DataFrame
 
     def frame(self) -> DataFrame:
-        return self.rows
+        return self.data
 
-    def in_tasks(self, act: BatchFunction, form: pa.Schema, columns: Sequence[str]) -> DataFrame:
-        return self.rows.select(*columns).mapInArrow(act, from_arrow_schema(form))
+    def in_tasks(self, act: BatchFunction, form: pa.Schema, columns: Sequence[str] = ()) -> "SparkTable":
+        frame = self.data.select(*columns) if columns else self.data
+        return SparkTable(frame.mapInArrow(act, from_arrow_schema(form)))
 
-    def collect(self, act: BatchFunction, form: pa.Schema, columns: Sequence[str]) -> pa.Table:
-        return self.in_tasks(act, form, columns).toArrow()
+    def by_group(self, act: BatchFunction, form: pa.Schema, groups: int | None = None) -> "SparkTable":
+        dealt = self.data.repartition("group") if groups is None else self.data.repartition(groups, "group")
+        return SparkTable(checkpoint(dealt.mapInArrow(act, from_arrow_schema(form))))
+
+    def part(self, name: str) -> "SparkTable":
+        return SparkTable(self.data.where(F.col(name).isNotNull()).select(f"{name}.*"))
+
+    def rows(self) -> pa.Table:
+        return self.data.toArrow()
+
+    def rows_if_few(self) -> pa.Table | None:
+        few = self.data.limit(FEW_ROWS + 1).toArrow()
+        return few if few.num_rows <= FEW_ROWS else None
+
+
+@dataclass(frozen=True)
+class _Span:
+    """What a task reads of a file."""
+
+    path: str
+    size_bytes: int
+    run: int | None = None  # the number of its history; None: its column `run` has it
+    group: int | None = None  # the row group of a Parquet file; None: an Arrow file
+    part: int = 0  # of the row group
+    parts: int = 1
+    groups: tuple[int, int] | None = None  # the lowest and the highest `group` of the rows to read
+    struct: str | None = None  # read the fields of this column
 
 
 @dataclass(frozen=True)
 class FileTable:
-    """Parquet files that every task can open, each with the number of its history. None: its column `run` has it."""
+    """Files that each process of this machine can open: Parquet files, or Arrow files that processes have written."""
 
-    spark: SparkSession
     form: pa.Schema
-    files: Sequence[tuple[int | None, Path]]
+    files: Sequence[tuple[int | None, Path]]  # with the number of its history; None: its column `run` has it
     owner: object = None  # keeps the files as long as this table
+    struct: str | None = None  # the rows are the fields of this column
 
     def frame(self) -> DataFrame:
-        return scan(self.spark, self.form, self.files)
+        spark = SparkSession.active()
+        if any(path.suffix == ".parquet" for _, path in self.files):
+            return scan(spark, self.form, self.files)
+        paths = pa.table({"path": pa.array([str(path) for _, path in self.files], pa.string())})
+        read = partial(_read_files, form=self.form, struct=self.struct)
+        return checkpoint(spark.createDataFrame(paths).mapInArrow(read, from_arrow_schema(self.form)))
 
-    def in_tasks(self, act: BatchFunction, form: pa.Schema, columns: Sequence[str]) -> DataFrame:
-        """Each task opens its own files. A single row group is split among tasks."""
-        groups = [
-            {"run": run, "path": str(path), "group": group}
-            for run, path in self.files
-            for group in range(pq.read_metadata(path).num_row_groups)
-        ]
-        parts = ceil(self.spark.sparkContext.defaultParallelism / max(len(groups), 1))
-        spans = [group | {"part": part, "parts": parts} for group in groups for part in range(parts)]
-        stored_form = self.form
-
-        def read(batches: Batches) -> Batches:
-            return act(_read((span for batch in batches for span in batch.to_pylist()), stored_form, columns))
-
-        frame = self.spark.createDataFrame(pa.Table.from_pylist(spans, SPANS))
-        return frame.mapInArrow(read, from_arrow_schema(form))
-
-    def collect(self, act: BatchFunction, form: pa.Schema, columns: Sequence[str]) -> pa.Table:
-        """Read the files without Spark. Raises `UnreadableInput` for a damaged file."""
-        spans: Iterable[dict[str, object]] = (
-            {"run": run, "path": str(path), "group": group, "part": 0, "parts": 1}
-            for run, path in self.files
-            for group in range(pq.read_metadata(path).num_row_groups)
+    def in_tasks(self, act: BatchFunction, form: pa.Schema, columns: Sequence[str] = ()) -> "FileTable":
+        spans = self._spans()
+        size_bytes = sum(span.size_bytes for span in spans)
+        if 0 < len(spans) < COUNT and size_bytes >= HERE_BYTES:
+            spans = [part for span in spans for part in _split(span, -(-COUNT // len(spans)))]
+        share_bytes = min(max(size_bytes // (4 * COUNT), LEAST_TASK_BYTES), TASK_BYTES)
+        ends = (
+            np.cumsum([span.size_bytes for span in spans]) if size_bytes >= HERE_BYTES else [0] * len(spans)
         )
+        tasks = [
+            [span for _, span in share]
+            for _, share in groupby(zip(ends, spans, strict=True), lambda each: int(each[0]) // share_bytes)
+        ]
+        wanted = pa.schema([self.form.field(name) for name in columns]) if columns else self.form
+        return self._done(tasks, act, wanted, form)
+
+    def by_group(self, act: BatchFunction, form: pa.Schema, groups: int | None = None) -> "FileTable":
+        spans = self._spans()
+        sizes = _group_sizes(spans)
+        if groups is not None and sizes.sum() >= HERE_BYTES:
+            shares = [(int(group), int(group)) for group in np.flatnonzero(sizes)]
+        else:
+            before = np.cumsum(sizes) - sizes
+            share_bytes = min(TASK_BYTES, max(int(sizes.sum()) // COUNT, HERE_BYTES))
+            starts = np.flatnonzero(np.diff(before // share_bytes, prepend=-1))
+            shares = list(zip(starts.tolist(), [*(starts[1:] - 1).tolist(), len(sizes) - 1], strict=True))
+        tasks = [
+            [
+                replace(span, groups=(low, high), size_bytes=int(sizes[low : high + 1].sum()) // len(spans))
+                for span in spans
+            ]
+            for low, high in shares
+        ]
+        return self._done(tasks, act, self.form, form)
+
+    def part(self, name: str) -> "FileTable":
+        return replace(self, form=pa.schema(list(self.form.field(name).type)), struct=name)
+
+    def rows(self) -> pa.Table:
         try:
-            return pa.Table.from_batches(act(_read(spans, self.form, columns)), form)
+            return pa.Table.from_batches(_read(self._spans(), self.form), self.form)
         except DamagedFile as error:
             raise UnreadableInput(f"{error.path} is damaged: a part of it cannot be read") from error
+
+    def rows_if_few(self) -> pa.Table | None:
+        rows = self.rows()
+        return rows if rows.num_rows <= FEW_ROWS else None
+
+    def _spans(self) -> list[_Span]:
+        spans: list[_Span] = []
+        for run, path in self.files:
+            if path.suffix == ".parquet":
+                footer = pq.read_metadata(path)
+                spans += [
+                    _Span(str(path), footer.row_group(group).num_rows * ROW_BYTES, run, group)
+                    for group in range(footer.num_row_groups)
+                ]
+            else:
+                spans.append(_Span(str(path), path.stat().st_size, run, struct=self.struct))
+        return spans
+
+    def _done(
+        self, tasks: Sequence[Sequence[_Span]], act: BatchFunction, wanted: pa.Schema, form: pa.Schema
+    ) -> "FileTable":
+        """Apply `act` to each list of spans. Returns a table of the files that this writes."""
+        folder = tempfile.TemporaryDirectory(prefix="fencepost-history-")
+        paths = [Path(folder.name) / f"{number}.arrow" for number in range(len(tasks))]
+        calls = [
+            partial(_write, path, act, spans, wanted, form) for spans, path in zip(tasks, paths, strict=True)
+        ]
+        make_all(calls, here=sum(span.size_bytes for spans in tasks for span in spans) < HERE_BYTES)()
+        return FileTable(form, [(None, path) for path in paths], folder)
 
 
 def scan(spark: SparkSession, form: pa.Schema, files: Iterable[tuple[int | None, Path | Url]]) -> DataFrame:
@@ -141,32 +233,86 @@ def union_tables(table: HistoryTable, other_table: HistoryTable) -> HistoryTable
     """Return the rows of both tables."""
     if isinstance(table, FileTable) and isinstance(other_table, FileTable):
         owners = (table.owner, other_table.owner)
-        return FileTable(table.spark, table.form, [*table.files, *other_table.files], owners)
+        return FileTable(table.form, [*table.files, *other_table.files], owners)
     return SparkTable(table.frame().unionByName(other_table.frame()))
 
 
-def _read(spans: Iterable[dict[str, object]], form: pa.Schema, columns: Sequence[str]) -> Batches:
-    """Yield the columns of each span. Each part of a row group gets its share of the batches."""
-    wanted = pa.schema([form.field(name) for name in columns])
-    assert wanted.names[0] == "run"
+def _split(span: _Span, parts: int) -> list[_Span]:
+    """Return the parts of a row group. An Arrow file is not split."""
+    if span.group is None:
+        return [span]
+    return [
+        replace(span, part=part, parts=parts, size_bytes=span.size_bytes // parts) for part in range(parts)
+    ]
+
+
+def _group_sizes(spans: Sequence[_Span]) -> np.ndarray:
+    """Return by group about the size of its rows; 0: it has none."""
+    sizes = np.zeros(0)
+    for span in spans:
+        for rows in _arrow_batches(span):
+            columns = [column for column in rows.columns if pa.types.is_binary(column.type)]
+            lengths = [pc.fill_null(pc.binary_length(column), 0).to_numpy() for column in columns]
+            held = np.bincount(rows["group"].to_numpy(), 1 + np.sum(lengths, axis=0))
+            sizes = np.pad(sizes, (0, max(len(held) - len(sizes), 0)))
+            sizes[: len(held)] += held
+    return sizes.astype(np.int64)
+
+
+def _write(
+    path: Path, act: BatchFunction, spans: Sequence[_Span], wanted: pa.Schema, form: pa.Schema
+) -> None:
+    """Apply `act` to what these spans have of the wanted columns, and write the result to a file."""
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, form) as writer:
+        for rows in act(_read(spans, wanted)):
+            writer.write_batch(rows)
+
+
+def _read_files(batches: Batches, form: pa.Schema, struct: str | None) -> Batches:
+    """In a Spark task: yield the rows of the Arrow files whose paths the batches have."""
+    paths = (path for batch in batches for path in batch["path"].to_pylist())
+    yield from _read((_Span(path, 0, struct=struct) for path in paths), form)
+
+
+def _read(spans: Iterable[_Span], wanted: pa.Schema) -> Batches:
+    """Yield the wanted columns of each span. Each part of a row group gets its share of the batches."""
     for span in spans:
         try:
-            file = pq.ParquetFile(span["path"], page_checksum_verification=True)
-            group, part, parts = (int(str(span[name])) for name in ("group", "part", "parts"))
-            size = min(BATCH_ROWS, max(ceil(file.metadata.row_group(group).num_rows / parts), 1))
-            names = wanted.names if span["run"] is None else wanted.names[1:]
-            batches = file.iter_batches(size, row_groups=[group], columns=names)
-            for number, rows in enumerate(batches):
-                if number % parts == part:
-                    own = (
-                        []
-                        if span["run"] is None
-                        else [pa.repeat(pa.scalar(span["run"], pa.int64()), len(rows))]
-                    )
-                    columns_of_rows = [*own, *(rows[name] for name in names)]
-                    yield pa.RecordBatch.from_arrays(columns_of_rows, schema=wanted)
+            yield from _arrow_rows(span, wanted) if span.group is None else _parquet_rows(span, wanted)
         except (OSError, pa.ArrowException) as error:
-            raise DamagedFile(str(span["path"]), error) from error
+            raise DamagedFile(span.path, first_line(error)) from error
+
+
+def _parquet_rows(span: _Span, wanted: pa.Schema) -> Batches:
+    assert wanted.names[0] == "run"
+    file = pq.ParquetFile(span.path, page_checksum_verification=True)
+    size = min(BATCH_ROWS, max(ceil(file.metadata.row_group(span.group).num_rows / span.parts), 1))
+    names = wanted.names if span.run is None else wanted.names[1:]
+    for number, rows in enumerate(file.iter_batches(size, row_groups=[span.group], columns=names)):
+        if number % span.parts == span.part:
+            own = [] if span.run is None else [pa.repeat(pa.scalar(span.run, pa.int64()), len(rows))]
+            yield pa.RecordBatch.from_arrays([*own, *(rows[name] for name in names)], schema=wanted)
+
+
+def _arrow_rows(span: _Span, wanted: pa.Schema) -> Batches:
+    for rows in _arrow_batches(span):
+        if span.struct is not None:
+            column = rows[span.struct]
+            if column.null_count < len(column):
+                fields = cast("pa.StructArray", column.drop_null()).flatten()
+                yield pa.RecordBatch.from_arrays(fields, schema=wanted)
+        elif span.groups is not None:
+            low, high = span.groups
+            group = rows["group"]
+            yield rows.filter(pc.and_(pc.greater_equal(group, low), pc.less_equal(group, high)))
+        else:
+            yield rows.select(wanted.names)
+
+
+def _arrow_batches(span: _Span) -> Batches:
+    # The batches keep the file mapped.
+    file = pa.ipc.open_file(pa.memory_map(span.path))
+    yield from map(file.get_batch, range(file.num_record_batches))
 
 
 EFFECTIVE = pa.array(history_form.EFFECTIVE)
@@ -203,7 +349,7 @@ MOST_KINDS = 10_000
 def count_operations(ops: HistoryTable) -> Numbers:
     """Return by run the counts of `COUNTS`."""
     numbers: Numbers = {}
-    for row in ops.collect(_count, COUNTS, COUNTED).to_pylist():
+    for row in collect(ops, _count, COUNTS, COUNTED).to_pylist():
         numbers.setdefault(row.pop("run"), Counter()).update(row)
     return numbers
 
@@ -215,7 +361,7 @@ def kinds_passed_over(ops: HistoryTable, runs: Set[int]) -> dict[int, Counter[st
     """
     kinds: dict[int, Counter[str]] = {run: Counter() for run in runs}
     if runs:
-        for row in ops.collect(_kinds(sorted(runs)), KINDS, ("run", "f")).to_pylist():
+        for row in collect(ops, _kinds(sorted(runs)), KINDS, ("run", "f")).to_pylist():
             kinds[row["run"]][row["f"]] += row["many"]
     return kinds
 
@@ -286,7 +432,7 @@ def lookup(
     """Return the rows with a wanted run and key, by (run, key). One row is returned if several match."""
     if not wanted:
         return {}
-    rows = table.collect(_choose(key, wanted), form, form.names).to_pylist()
+    rows = collect(table, _choose(key, wanted), form, form.names).to_pylist()
     return {(row["run"], row[key]): row for row in rows}
 
 

@@ -17,39 +17,46 @@ key, without gaps. The rules are those of Jepsen's checker:
 
 from collections.abc import Callable, Set
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.external_tables import LOST, Cycles, ExternalTables
-from checkers.histories.by_key import FOUND, PIECES, ROWS, by_key, deal, deal_settled
+from checkers.findings import FINDING
+from checkers.histories.by_key import (
+    FOUND,
+    OPERATION,
+    PIECES,
+    RECORD_OPERATION,
+    by_key,
+    make_deal,
+    make_prove,
+    sends_in_doubt,
+)
 from checkers.histories.graph import make_components
 from checkers.histories.packs import FOLLOWED, LINES, READ, Pack, read_packs
-from checkers.histories.table import ASSIGNS, Batches, HistoryTable, Numbers, any_run_has, uncommitted
+from checkers.histories.table import (
+    ASSIGNS,
+    Batches,
+    HistoryTable,
+    Numbers,
+    any_run_has,
+    collect,
+    uncommitted,
+)
 from checkers.histories.table import turns as turns_of
 from checkers.spark.frames import checkpoint
-from harness.record.history_form import INFO, MICRO, OK, OPEN, OPS
+from harness.record.history_form import INFO, MICRO, OK, OPS
 
 TURNS = pa.schema([OPS.field(name) for name in ("run", "process", "op", "keys", "rebalanced")])
 """Operations that change the keys of their process (`keys`; null: they do not), or that saw a rebalance."""
-KEY = ("run", "key")
-FEW = 500_000
-"""A table with at most this many rows is broadcast instead of shuffled."""
-FEW_HERE = 20_000
-"""Tables with at most this many rows together are collected."""
-NAMED = pa.schema([OPS.field("run"), OPS.field("op")])
-"""Operations."""
-SIBLINGS = "run bigint, op bigint, key bigint, value bigint, offset bigint"
-RECORDS = (
-    "reference bigint, record struct<key: bigint, value: bigint, offset: bigint>, "
-    "following struct<key: bigint, value: bigint, offset: bigint>"
-)
+SIBLINGS = pa.schema([MICRO.field(name) for name in ("run", "op", "key", "value", "offset")])
+_RECORD = pa.struct([MICRO.field(name) for name in ("key", "value", "offset")])
+RECORDS = pa.schema([("reference", pa.int64()), ("record", _RECORD), ("following", _RECORD)])
 
 
 def make_external(
@@ -59,145 +66,92 @@ def make_external(
     examples: int,
     *,
     phase: Callable[[str], None] = lambda name: None,
+    session: Callable[[], SparkSession] = SparkSession.active,
 ) -> ExternalTables:
     """Make the shared tables of histories whose tables have the form of `harness.record.history_form`.
 
     At most `examples` of each name of `components` have a cycle.
 
-    `counts`: the result of `checkers.histories.table.count_operations`.
-
-    `phase` is called with the name of each phase when it begins.
+    Args:
+        counts: the result of `checkers.histories.table.count_operations`
+        phase: is called with the name of each phase when it begins
+        session: waits for Spark. It is called when the tables of local files need Spark for the first time
     """
     phase("records, key by key")
-    uncommitted_reads = _uncommitted(ops) if any_run_has(counts, "uncommitted") else None
-    certain = not (
-        any_run_has(counts, "info") or any_run_has(counts, "open") or uncommitted_reads is not None
-    )
-    keyed = make_keyed(make_pieces(micro, certain=certain, uncommitted=uncommitted_reads))
+    uncommitted_reads = None
+    if any_run_has(counts, "uncommitted"):
+        uncommitted_reads = collect(ops, uncommitted, OPERATION, ["run", "op", "isolation"])
+    certain = not (any_run_has(counts, "info") or any_run_has(counts, "open") or uncommitted_reads)
+    found = make_pieces(micro, certain=certain, uncommitted=uncommitted_reads).by_group(by_key, FOUND)
+    packs = found.part("pack")
 
     def cycles() -> Cycles:
-        components = make_components(ops, keyed.packs, examples)
-        return replace(components, components=checkpoint(components.components))
+        components, too_large = make_components(ops, packs, examples)
+        spark = session()
+        if components is None:
+            return Cycles(spark.createDataFrame(FINDING.empty_table()), too_large)
+        return Cycles(_for_queries(components), too_large)
 
-    def jumps() -> DataFrame:
-        return checkpoint(
-            make_jumps(keyed.jumps, ops, turns=any_run_has(counts, "turns"))
-        )  # three checkers use them
-
-    # If the graph is connected, a single task checks it; other tasks use the remaining processors meanwhile.
+    # If the graph is connected, a single task checks it; meanwhile other tasks and queries use the other processors.
     pool = ThreadPoolExecutor(thread_name_prefix="external-tables")
     try:
-        made_cycles, made_jumps = pool.submit(cycles), pool.submit(jumps)
-        made_siblings = pool.submit(make_siblings, keyed.steps, keyed.packs)
+        made_cycles = pool.submit(cycles)
+        spark = session()
+        keyed = make_keyed(found)
+        return ExternalTables(
+            steps=keyed.steps,
+            counted=keyed.counted,
+            jumps=make_jumps(keyed.jumps, ops, turns=any_run_has(counts, "turns")),
+            siblings=make_siblings(keyed.steps, packs),
+            uncommitted=spark.createDataFrame(uncommitted_reads or OPERATION.empty_table()),
+            packs=packs,
+            made_cycles=made_cycles,
+        )
     finally:
         pool.shutdown(wait=False)
-    return ExternalTables(
-        steps=keyed.steps,
-        made_jumps=made_jumps,
-        made_siblings=made_siblings,
-        made_cycles=made_cycles,
-        counted=keyed.counted,
-        packs=keyed.packs,
-        uncommitted=uncommitted_reads
-        if uncommitted_reads is not None
-        else keyed.packs.sparkSession.createDataFrame(NAMED.empty_table()),
-    )
-
-
-def _uncommitted(ops: HistoryTable) -> DataFrame:
-    return checkpoint(ops.in_tasks(uncommitted, NAMED, ["run", "op", "isolation"]))
 
 
 @dataclass(frozen=True)
 class KeyedTables:
-    """The tables that the one shuffle by key computes: those of `FOUND`."""
+    """The tables of `FOUND` that hold what is unusual."""
 
     steps: DataFrame
     jumps: DataFrame
     counted: DataFrame
-    packs: DataFrame
 
 
-def make_pieces(micro: HistoryTable, *, certain: bool, uncommitted: DataFrame | None = None) -> DataFrame:
+def make_pieces(micro: HistoryTable, *, certain: bool, uncommitted: pa.Table | None = None) -> HistoryTable:
     """Return PIECES of all micro-operations.
 
-    `certain`: the outcome of every operation is known, and none read uncommitted records. Otherwise one more job finds
-    out which operations committed. `uncommitted`: the operations that read uncommitted records, if any.
+    Args:
+        certain: the outcome of every operation is known, and none read uncommitted records. Otherwise two more passes
+            find out which operations committed: those of which a value was ok-read as a committed record.
+        uncommitted: run and op of the operations that read uncommitted records, if there are any
     """
     if certain:
-        return micro.in_tasks(deal_settled, PIECES, MICRO.names)
-    return (
-        _committed(micro.frame(), uncommitted).select(*ROWS.names).mapInArrow(deal, from_arrow_schema(PIECES))
+        return micro.in_tasks(make_deal(None, None), PIECES, MICRO.names)
+    doubtful = collect(
+        micro, sends_in_doubt, RECORD_OPERATION, ["run", "key", "value", "op", "polled", "outcome"]
     )
+    proven = OPERATION.empty_table()
+    if len(doubtful):
+        columns = ["run", "key", "value", "op", "polled", "outcome"]
+        proven = collect(micro, make_prove(doubtful, uncommitted), OPERATION, columns)
+    return micro.in_tasks(make_deal(proven, uncommitted), PIECES, MICRO.names)
 
 
-def make_keyed(pieces: DataFrame) -> KeyedTables:
-    """Compute the tables in one job over all micro-operations."""
-    tables = checkpoint(pieces.repartition("group").mapInArrow(by_key, from_arrow_schema(FOUND)))
-    small = _small(tables)
-    return KeyedTables(small("step"), small("jump"), small("counted"), _part(tables, "pack"))
+def make_keyed(found: HistoryTable) -> KeyedTables:
+    """Return the tables for queries."""
+    return KeyedTables(*(_for_queries(found.part(name)) for name in ("step", "jump", "counted")))
 
 
-def _part(tables: DataFrame, name: str) -> DataFrame:
-    """Return one of the tables of FOUND."""
-    return tables.where(F.col(name).isNotNull()).select(f"{name}.*")
-
-
-def _small(tables: DataFrame) -> Callable[[str], DataFrame]:
-    """Return a function that selects one of the small tables. If they have few rows, the rows are collected, so that
-    Spark knows which tables are empty.
+def _for_queries(table: HistoryTable) -> DataFrame:
+    """Return the rows for Spark's queries. If they are few, Spark gets them as values, and knows which tables are
+    empty.
     """
-    small_tables = tables.where("pack is null").drop("pack")
-    rows_of_all = small_tables.limit(FEW_HERE + 1).toArrow()
-    if rows_of_all.num_rows > FEW_HERE:
-        return partial(_part, tables)
-    spark = tables.sparkSession
-
-    def select(name: str) -> DataFrame:
-        rows = pc.drop_null(rows_of_all[name])
-        empty = pa.schema(list(FOUND.field(name).type)).empty_table()
-        return spark.createDataFrame(pa.Table.from_struct_array(rows) if len(rows) else empty)
-
-    return select
-
-
-def _committed(micro: DataFrame, uncommitted: DataFrame | None) -> DataFrame:
-    """Add `committed`: an operation has committed if one of its values was ok-read by an operation that reads
-    committed records.
-    """
-    outcome, read_committed = F.col("outcome"), F.col("polled")
-    if uncommitted is not None:
-        reads_uncommitted = uncommitted.withColumn("asked", F.lit(True))
-        micro = micro.join(
-            _broadcast_if_few(reads_uncommitted, uncommitted.count()), on=["run", "op"], how="left"
-        )
-        read_committed = read_committed & F.col("asked").isNull()
-    doubtful = checkpoint(
-        micro.where(~F.col("polled") & outcome.isin(INFO, OPEN)).select(*KEY, "value", "op")
-    )
-    doubtful_count = doubtful.count()
-    ok_reads = micro.where(read_committed & (outcome == OK)).select(*KEY, "value")
-    proven = (
-        ok_reads.join(_broadcast_if_few(doubtful, doubtful_count), on=[*KEY, "value"], how="inner")
-        .select("run", "op")
-        .distinct()
-        .withColumn("proven", F.lit(True))
-    )
-    return (
-        micro.join(_broadcast_if_few(proven, doubtful_count), on=["run", "op"], how="left")
-        .withColumn(
-            "committed",
-            F.when(F.col("polled"), read_committed).otherwise(
-                (outcome == OK) | F.coalesce("proven", F.lit(False))
-            ),
-        )
-        .drop("proven", "asked")
-    )
-
-
-def _broadcast_if_few(rows: DataFrame, count: int) -> DataFrame:
-    """Broadcast rows if they are few, so that the other side is not shuffled."""
-    return F.broadcast(rows) if count <= FEW else rows
+    few = table.rows_if_few()
+    # One chunk, because Spark stops reading after two empty chunks in a row.
+    return table.frame() if few is None else SparkSession.active().createDataFrame(few.combine_chunks())
 
 
 def make_jumps(jumps: DataFrame, ops: HistoryTable, *, turns: bool) -> DataFrame:
@@ -212,6 +166,7 @@ def make_jumps(jumps: DataFrame, ops: HistoryTable, *, turns: bool) -> DataFrame
         return jumps.withColumns({"forgotten": F.lit(False), "rebalanced": F.lit(False)})
     by_process = (
         ops.in_tasks(_turns, TURNS, [*TURNS.names, "f", "outcome"])
+        .frame()
         .groupBy("run", "process")
         .agg(F.collect_list(F.struct("op", "keys", "rebalanced")).alias("turns"))
     )
@@ -225,7 +180,7 @@ def make_jumps(jumps: DataFrame, ops: HistoryTable, *, turns: bool) -> DataFrame
     def rebalances(turn: Column) -> Column:
         return (turn["op"] == F.col("op")) & F.array_contains(turn["rebalanced"], F.col("key"))
 
-    return (
+    return checkpoint(  # three checkers use them
         jumps.join(by_process, on=["run", "process"], how="left")
         .withColumn("forgotten", F.coalesce(F.exists("turns", forgets), F.lit(False)))
         .withColumn("rebalanced", F.coalesce(F.exists("turns", rebalances), F.lit(False)))
@@ -245,15 +200,15 @@ def _turns(batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays(list(columns.values()), schema=TURNS)
 
 
-def make_siblings(steps: DataFrame, packs: DataFrame) -> DataFrame:
+def make_siblings(steps: DataFrame, packs: HistoryTable) -> DataFrame:
     """Return the ok-read records of operations that have a lost record. Such operations are few, or the history is
     clearly invalid.
     """
     lost = steps.where("first").where(LOST).select(F.expr(f"run * {LINES} + writer").alias("writer"))
     writers = np.unique(lost.toArrow()["writer"].to_numpy())
     if not len(writers):
-        return packs.sparkSession.createDataFrame([], SIBLINGS)
-    return checkpoint(packs.mapInArrow(_written_by(writers), SIBLINGS))
+        return steps.sparkSession.createDataFrame(SIBLINGS.empty_table())
+    return _for_queries(packs.in_tasks(_written_by(writers), SIBLINGS))
 
 
 def _written_by(writers: np.ndarray) -> Callable[[Batches], Batches]:
@@ -261,7 +216,8 @@ def _written_by(writers: np.ndarray) -> Callable[[Batches], Batches]:
         for _, pack in read_packs(batches):
             at = np.flatnonzero(((pack.flags & READ) != 0) & np.isin(pack.writer, writers))
             line = pack.writer[at]
-            yield pa.RecordBatch.from_pydict({"run": line // LINES, "op": line % LINES} | _records(pack, at))
+            columns = {"run": line // LINES, "op": line % LINES} | _records(pack, at)
+            yield pa.RecordBatch.from_pydict(columns, SIBLINGS)
 
     return select
 
@@ -272,7 +228,7 @@ def _records(pack: Pack, at: np.ndarray) -> dict[str, np.ndarray | pa.Array]:
     return {"key": pack.key[at], "value": pack.value[at], "offset": pa.array(offset, mask=offset < 0)}
 
 
-def records_of(packs: DataFrame, references: Set[int]) -> dict[int, dict[str, dict[str, int | None]]]:
+def records_of(packs: HistoryTable, references: Set[int]) -> dict[int, dict[str, dict[str, int | None]]]:
     """Return by reference the records of edges: `record`, and `following`, the next version.
 
     If a record has no next version, `following` is the record itself. Each has key, value and offset.
@@ -287,12 +243,12 @@ def records_of(packs: DataFrame, references: Set[int]) -> dict[int, dict[str, di
             at = references_of_pack & 0xFFFFFFFF
             followed = (pack.flags[at] & FOLLOWED) != 0
             pair = (_records(pack, rows_of_pack) for rows_of_pack in (at, np.where(followed, at + 1, at)))
-            record_struct, following_struct = (
-                pa.StructArray.from_arrays(list(map(pa.array, r.values())), list(r)) for r in pair
+            records, following = (
+                pa.StructArray.from_arrays(list(map(pa.array, r.values())), fields=list(_RECORD))
+                for r in pair
             )
-            yield pa.RecordBatch.from_pydict(
-                {"reference": references_of_pack, "record": record_struct, "following": following_struct}
-            )
+            columns = [pa.array(references_of_pack), records, following]
+            yield pa.RecordBatch.from_arrays(columns, schema=RECORDS)
 
-    rows = packs.mapInArrow(look_up, RECORDS).toArrow().to_pylist()
+    rows = collect(packs, look_up, RECORDS).to_pylist()
     return {row.pop("reference"): row for row in rows}

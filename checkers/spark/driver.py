@@ -86,8 +86,6 @@ class SparkSettings:
     java_flags: tuple[str, ...] = ()  # more flags for the driver's JVM
     warm_up: "Callable[[SparkSession], object] | None" = None
     """Is called before the first check, so that the JVM compiles the code that checks need."""
-    worker_daemon: str | None = None
-    """The module that local Python workers are forked from; None: PySpark's own."""
     needed: tuple[str, ...] = ()  # modules that tasks import on other machines
 
     @property

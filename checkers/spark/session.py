@@ -97,6 +97,11 @@ class StartingSpark:
             raise error
         raise StartFailed(f"Spark did not start: {first_line(error)}{self._last_output()}") from error
 
+    @property
+    def local(self) -> bool:
+        """True if everything runs in the driver's own JVM."""
+        return self._settings.local
+
     def kill(self) -> None:
         """End the JVM now, whatever it is doing; `close()` must still be called."""
         self.killed = True
@@ -312,9 +317,9 @@ def remember_classes(spark: SparkSession) -> None:
 
 
 @contextmanager
-def interruptible(pending: "StartingSpark") -> Iterator[None]:
-    """Context manager: inside, a Ctrl-C ends Spark too. A thread that waits for an answer of Spark gets an error, and
-    then the interrupt.
+def interruptible(pending: "StartingSpark", end_others: Callable[[], object]) -> Iterator[None]:
+    """Context manager: inside, a Ctrl-C ends Spark too, and calls `end_others`. A thread that waits for an answer of
+    Spark gets an error, and then the interrupt.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
@@ -327,6 +332,7 @@ def interruptible(pending: "StartingSpark") -> Iterator[None]:
         except KeyboardInterrupt:
             logging.getLogger().addFilter(_is_not_lost_answer)  # py4j logs each answer that did not come
             pending.kill()
+            end_others()
             raise
 
     signal.signal(signal.SIGINT, on_signal)

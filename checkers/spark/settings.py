@@ -123,8 +123,6 @@ def spark_conf(settings: SparkSettings, folder: Path, own_address: str | None = 
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(folder / "local"),
         }
-        if settings.worker_daemon:
-            ours["spark.python.daemon.module"] = settings.worker_daemon
     elif small:
         ours["spark.executor.defaultJavaOptions"] = " ".join(SMALL_HEAP)
     if not settings.conf.keys() & {PARTITIONS, *INTERPRETED}:

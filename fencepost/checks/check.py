@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import structs
 
-from checkers.histories.check import start_reading
 from checkers.histories.files import Url, is_gzipped
 from fencepost.checks.check_stored_runs import check_stored_runs, open_evidence
 from fencepost.checks.evidence import LARGE_BYTES, Evidence, size_bytes
 from fencepost.checks.histories import check_history_files
 from fencepost.checks.run_folders import NamedHistory
 from fencepost.checks.run_report import write_run_report
-from fencepost.checks.spark import SparkParts, SparkRequest, open_spark, shared_spark
+from fencepost.checks.spark import SparkParts, SparkRequest, shared_spark, starting_spark
 from fencepost.sharing import ServerRefused
 from harness.common.errors import (
     AnalysisFailed,
@@ -71,12 +70,14 @@ def prefetched(parts: Sequence[T], act: Callable[[T], U]) -> Iterator[tuple[T, U
 
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from checkers.spark.session import StartingSpark
 
 log = logging.getLogger(__name__)
 
-LARGE_TEXT_BYTES = 10 * LARGE_BYTES
-"""Size of history files with about a million rows. Text takes more space than Parquet."""
+TEXT_OF_PARQUET = 10
+"""The size of a history as text, compared with its size as Parquet."""
+LARGE_TEXT_BYTES = 10 * TEXT_OF_PARQUET * LARGE_BYTES
+"""Size of history files with about ten million rows. Spark gets only what is unusual in them."""
 
 Result = Verdict | FencepostError
 Results = list[Result]
@@ -107,11 +108,8 @@ def _text_bytes(path: Path | Url) -> int:
         return LARGE_TEXT_BYTES + 1
 
     if path.is_dir():
-        return (
-            sum(table.stat().st_size for table in path.rglob("*.parquet") if table.is_file())
-            * LARGE_TEXT_BYTES
-            // LARGE_BYTES
-        )
+        tables = (table for table in path.rglob("*.parquet") if table.is_file())
+        return TEXT_OF_PARQUET * sum(table.stat().st_size for table in tables)
     return path.stat().st_size * (8 if is_gzipped(path) else 1)
 
 
@@ -169,7 +167,7 @@ class _Check:
         self.results: dict[int, Result] = {}
         self._histories, self._request, self._settings = histories, request, spark
         self._progress, self._on_result, self._stack = progress, on_result, stack
-        self._spark: SparkSession | None = None
+        self._spark: StartingSpark | None = None
         self._folders = {
             n: history.folder for n, history in enumerate(histories) if history.folder and not history.file
         }
@@ -179,7 +177,6 @@ class _Check:
         for n, history in enumerate(self._histories):
             if not history.file and not history.folder:
                 self._note([n], [UnreadableInput(history.error or history.history)])
-        reading = start_reading(dict(enumerate(self._request.files))) if self._request.files else None
         numbers = list(self._folders)
         chunks = [[numbers[k] for k in chunk] for chunk in split_into_chunks(list(self._folders.values()))]
         self._request = replace(self._request, many=len(chunks) > 1)
@@ -189,9 +186,9 @@ class _Check:
             self._check_chunk(chunk, evidence_or_errors, prefix if self._request.many else "")
             checked += len(chunk)
         if self._request.files:
-            spark = self._ensure_started(self._request)
+            spark = self._ensure_starting(self._request)
             results = check_history_files(
-                spark, self._request.files, self._request.allow, self._progress.phase, reading
+                spark, self._request.files, self._request.allow, self._progress.phase
             )
             self._note([n for n, history in enumerate(self._histories) if history.file], results)
 
@@ -221,7 +218,7 @@ class _Check:
             results = _check_with_shared_spark(request, *self._settings, self._progress)
         if results is None:
             results = check_stored_runs(
-                self._ensure_started(request),
+                self._ensure_starting(request).session(),
                 request.runs,
                 request.allow,
                 lambda name: self._progress.phase(prefix + name),
@@ -233,12 +230,12 @@ class _Check:
         count = (len(self._folders) if request.many else len(request.runs)) + len(request.files)
         self._progress.phase(f"checking {count:,} {'histories' if count > 1 else 'history'}")
 
-    def _ensure_started(self, request: CheckRequest) -> "SparkSession":
+    def _ensure_starting(self, request: CheckRequest) -> "StartingSpark":
         if self._spark is None:
             if not request.runs:
                 self._show_count(request)
             master, spark_conf = self._settings
-            self._spark = self._stack.enter_context(open_spark(master, spark_conf, large=request.large))
+            self._spark = self._stack.enter_context(starting_spark(master, spark_conf, large=request.large))
         return self._spark
 
     def _note(self, numbers: Sequence[int], results: Sequence[Result]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkers.histories.check import Reading, check_files
+from checkers.histories.check import check_files
 from checkers.histories.files import Url
 from fencepost.checks.verdict_rules import decide_external
 from harness.common.errors import FencepostError
@@ -13,19 +13,20 @@ from harness.results.verdict import CheckResult, Verdict
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from checkers.spark.session import StartingSpark
+
 
 def check_history_files(
-    spark: "SparkSession",
+    spark: "SparkSession | StartingSpark",
     files: Sequence[Path | Url],
     allow: frozenset[str],
     phase: Callable[[str], None] = lambda name: None,
-    reading: Reading | None = None,
 ) -> list[Verdict | FencepostError]:
-    """Check all files and folders of tables in one job. Returns for each its verdict, or the error that prevented one.
+    """Check all files and folders of tables together. Returns for each its verdict, or the error that prevented one.
 
-    `phase` is called with the name of each step when it begins. `reading` is what `start_reading` returned for them.
+    `phase` is called with the name of each step when it begins.
     """
-    results = check_files(spark, dict(enumerate(files)), allow, phase, reading)
+    results = check_files(spark, dict(enumerate(files)), allow, phase)
     return [
         decide_external(path, result) if isinstance(result, CheckResult) else result
         for run, path in enumerate(files)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from checkers.checking.warm_up import warm_up
+from checkers.histories.processes import end_processes
 from checkers.spark.driver import ARCHIVE_TIMEOUT_S, archive_command, class_path
 from checkers.spark.session import SparkSettings, StartingSpark, interruptible, start_spark
 from fencepost.checks.check_stored_runs import check_stored_run, open_evidence
@@ -39,7 +40,6 @@ LARGE_INPUTS = 50_000
 """Number of inputs above which Spark starts with its settings for a large history."""
 ROWS_OF_AN_INPUT = 20
 """About so many rows, in all tables together, come from one input."""
-WORKER_DAEMON = "checkers.histories.python_workers"
 ARCHIVE_MB = 300
 WARM_UP = "checkers.checking.warm_up"
 WARM_UP_S = 15.0
@@ -171,21 +171,27 @@ def spark_settings(
         size="large" if large else "small",
         archive=archive if archive.exists() else None,
         warm_up=None if warm_up_rows is None else partial(warm_up, rows=warm_up_rows),
-        worker_daemon=WORKER_DAEMON,
         needed=TASK_MODULES,
     )
 
 
 @contextmanager
 def open_spark(master: str, conf: Mapping[str, str], *, large: bool = False) -> "Iterator[SparkSession]":
-    """Start Spark with the Java of this machine, and end it with the `with` block."""
+    """Start Spark with the Java of this machine, wait for it, and end it with the `with` block."""
+    with starting_spark(master, conf, large=large) as pending:
+        yield pending.session()
+
+
+@contextmanager
+def starting_spark(master: str, conf: Mapping[str, str], *, large: bool = False) -> Iterator[StartingSpark]:
+    """Start Spark with the Java of this machine, and end it with the `with` block, which does not wait for it."""
     for leftover in sweep_leftovers():
         log.info("ended what an earlier run had left: %s", leftover)
     pending = start_spark(spark_settings(find_java("auto"), master, conf, large=large))
-    with closing(pending), interruptible(pending):
+    with closing(pending), interruptible(pending, end_processes):
         for module in PRELOADED_MODULES:
             import_module(module)
-        yield pending.session()
+        yield pending
 
 
 def start_early(java: Java, master: str, conf: Mapping[str, str], inputs: float) -> StartingSpark:
@@ -238,7 +244,7 @@ class RunSpark:
                     raise result
                 return structs.replace(result, history=str(folder))
         own = self._own or self._start_own(self._java)
-        with interruptible(own):
+        with interruptible(own, end_processes):
             return check_stored_run(own.session(), open_evidence(str(folder), folder), phase, examples)
 
     def _start_own(self, java: Java) -> "StartingSpark":

@@ -139,7 +139,7 @@ def test_a_skip_is_a_consequence_if_every_skipped_record_is_lost(
 def test_the_report_of_a_history_is_written_as_a_page(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fencepost.checks.check.open_spark", lambda *_, **__: nullcontext(spark))
+    monkeypatch.setattr("fencepost.checks.check.starting_spark", lambda *_, **__: nullcontext(spark))
     history, page = tmp_path / "cycle.edn", tmp_path / "page.html"
     history.write_text(to_edn(random_history(Random(1), 30, {"G1c"})))
     arguments = [str(history), "--allow", "poll-skip", "--out", str(page)]

@@ -152,11 +152,11 @@ def test_all_of_an_interval_meets_in_one_task(spark: SparkSession, monkeypatch: 
     assert cycles_of(spark, *circles) == (["G1c"] * 9, {})
 
 
-@pytest.mark.parametrize("few", [4, 5, 6])
+@pytest.mark.parametrize("few", [3, 4, 5])
 def test_remarkable_records_do_not_depend_on_their_number(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr("checkers.histories.tables.FEW_HERE", few)
+    monkeypatch.setattr("checkers.histories.table.FEW_ROWS", few)
     micro = [send_row(op, op, op, FAIL) for op in (2, 4, 6)]  # a row of each, and one that counts them
     tables = external_tables(spark, [], micro_table(*micro, poll_row(8, 4, 4)).drop(["committed"]))
     assert sorted(tables.steps.toArrow()["op"].to_pylist()) == [2, 4, 6, 8]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -105,9 +105,7 @@ CHANGES: list[tuple[str, Callable[[Tables], None]]] = [
 def _tables(*folders: Path) -> dict[str, FileTable]:
     """Tables that are read here, without Spark."""
     return {
-        name: FileTable(
-            cast(SparkSession, None), schema, [(n, f / f"{name}.parquet") for n, f in enumerate(folders)]
-        )
+        name: FileTable(schema, [(n, f / f"{name}.parquet") for n, f in enumerate(folders)])
         for name, schema in TABLES.items()
     }
 
@@ -169,7 +167,7 @@ def test_a_null_in_one_of_many_files_is_reported(spark: SparkSession, tmp_path: 
     null = whole.slice(2, 1).set_column(1, "key", pa.array([None], pa.int64()))
     for number, rows in enumerate((whole.slice(0, 2), null, whole.slice(3))):
         pq.write_table(rows, folder / "micro.parquet" / f"part-{number}.parquet")
-    read = read_folders(spark, [HistoryFile(4, folder), HistoryFile(5, more)])
+    read = read_folders(lambda: spark, [HistoryFile(4, folder), HistoryFile(5, more)], local=True)
     assert read.errors.keys() == {4}
     assert str(read.errors[4]).startswith(f"{folder}: micro.parquet has a row in which one of op, key, value")
 

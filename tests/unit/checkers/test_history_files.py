@@ -10,12 +10,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.histories.blocks import Block, blocks_of
 from checkers.histories.files import HistoryFile
 from checkers.histories.names import name_of
-from checkers.histories.parse_blocks import Parsing
-from checkers.histories.read_files import Histories, read_histories
-from harness.common.errors import AnalysisFailed
+from checkers.histories.read_files import Histories, Reading
 from harness.record.history_form import FAIL, INFO, MICRO, NAMES, OK, OPEN, OPS
 
 X = name_of("x")[0]
@@ -127,7 +124,7 @@ def runs(folder: Path) -> Mapping[str, int]:
 @pytest.fixture(scope="module")
 def read(spark: SparkSession, folder: Path, runs: Mapping[str, int]) -> Histories:
     files = [HistoryFile(run, folder / name) for name, run in runs.items()]
-    return read_histories(spark, files, BLOCK_BYTES)
+    return Reading(files, BLOCK_BYTES).result().tables()
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +161,7 @@ MICRO_OF_GOOD = [
 
 def test_sends_without_any_completion_are_read(spark: SparkSession, tmp_path: Path):
     (tmp_path / "open.jsonl").write_bytes(jsonl([e(1, "invoke", [send(4), send(5)])]))
-    read = read_histories(spark, [HistoryFile(0, tmp_path / "open.jsonl")])
+    read = Reading([HistoryFile(0, tmp_path / "open.jsonl")]).result().tables()
     assert [row.asDict()["value"] for row in read.micro.frame().orderBy("n").collect()] == [4, 5]
 
 
@@ -231,7 +228,7 @@ def test_an_empty_file_has_no_rows(rows: Callable[..., list[tuple]]):
 def test_the_tables_have_their_columns(spark: SparkSession, read: Histories):
     from pyspark.sql.pandas.types import to_arrow_type
 
-    nothing = read_histories(spark, [HistoryFile(1, Path("nowhere.edn"))])
+    nothing = Reading([HistoryFile(1, Path("nowhere.edn"))]).result().tables()
     for histories in (read, nothing):
         for table, schema in ((histories.ops, OPS), (histories.micro, MICRO), (histories.names, NAMES)):
             frame = table.frame()
@@ -246,42 +243,13 @@ def test_two_texts_with_one_number_are_reported(
 
     events = [e(0, "invoke", [send("a")]), e(0, "ok", [send("a", 0)])]
     (tmp_path / "h.jsonl").write_bytes(jsonl(events))
-    real = under_test.Parsing.rows
+    real = under_test._numbered
 
-    def colliding(parsing: Any) -> Any:
-        rows = real(parsing)
+    def colliding(rows: pa.Table, errors: Any) -> pa.Table:
         names = [names and [name | {"id": 1} for name in names] for names in rows["names"].to_pylist()]
         at, field = rows.schema.get_field_index("names"), rows.schema.field("names")
-        return rows.set_column(at, field, pa.array(names, field.type))
+        return real(rows.set_column(at, field, pa.array(names, field.type)), errors)
 
-    monkeypatch.setattr(under_test.Parsing, "rows", colliding)
-    read = read_histories(spark, [HistoryFile(0, tmp_path / "h.jsonl")])
+    monkeypatch.setattr(under_test, "_numbered", colliding)
+    read = Reading([HistoryFile(0, tmp_path / "h.jsonl")]).result().tables()
     assert read.errors[0].message == '"a" and "x" have the same hash: rename one of them'
-
-
-def small_blocks(tmp_path: Path) -> list[Block]:
-    events = [e(0, kind, [send(key, at)]) for at in range(40) for key in "ab" for kind in ("invoke", "ok")]
-    (tmp_path / "h.jsonl").write_bytes(jsonl(events))
-    blocks = blocks_of(3, tmp_path / "h.jsonl", block_bytes=2_000)
-    assert len(blocks) > 2
-    return blocks
-
-
-@pytest.mark.processes
-def test_processes_parse_the_same_rows_as_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = small_blocks(tmp_path)
-    here = Parsing(blocks).rows()
-    monkeypatch.setattr("checkers.histories.parse_blocks.LEAST_BYTES", 0)
-    order = [("block", "ascending"), ("line", "ascending")]
-    assert Parsing(blocks).rows().sort_by(order) == here.sort_by(order)
-
-
-@pytest.mark.processes
-def test_a_parser_that_fails_fails_the_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\nread blocks\necho no memory >&2\nexit 3\n")
-    python.chmod(0o755)
-    monkeypatch.setattr("checkers.histories.parse_blocks.sys.executable", str(python))
-    monkeypatch.setattr("checkers.histories.parse_blocks.LEAST_BYTES", 0)
-    with pytest.raises(AnalysisFailed, match="a parser of a history ended with status 3: no memory"):
-        Parsing(small_blocks(tmp_path)).rows()

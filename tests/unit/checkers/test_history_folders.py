@@ -2,20 +2,21 @@
 
 import shutil
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark import TaskContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from checkers.histories.by_key import collect_pieces
 from checkers.histories.files import HistoryFile, Url, is_url
-from checkers.histories.read_files import Histories, read_histories
+from checkers.histories.processes import make_all
+from checkers.histories.read_files import Histories, Reading
 from checkers.histories.read_folders import read_folders
-from checkers.histories.table import FileTable, SparkTable
+from checkers.histories.table import FileTable, HistoryTable, SparkTable
 from checkers.histories.tables import make_pieces
 from fencepost.checks.histories import check_history_files
 from fencepost.checks.run_folders import find_histories
@@ -31,7 +32,7 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tu
     """A history as it was read from its lines, and a folder of its tables."""
     folder = tmp_path_factory.mktemp("with [odd] {name}*")
     (folder / "h.jsonl").write_text(to_jsonl(random_history(Random(5), 40, {"duplicate"})))
-    read = read_histories(spark, [HistoryFile(3, folder / "h.jsonl")])
+    read = Reading([HistoryFile(3, folder / "h.jsonl")]).result().tables()
     (folder / "tables").mkdir()
     for name, schema in TABLES.items():
         rows = getattr(read, name).frame().toArrow().cast(schema)
@@ -63,7 +64,7 @@ def test_a_folder_is_read_wherever_it_lies(spark: SparkSession, written: tuple[H
         9: folder / "parts",
         10: Url(f"file://{folder}/parts"),
     }
-    read = read_folders(spark, [HistoryFile(run, path) for run, path in forms.items()])
+    read = read_folders(lambda: spark, [HistoryFile(run, path) for run, path in forms.items()], local=True)
     assert not read.errors
     for run in forms:
         for name in TABLES:
@@ -89,7 +90,7 @@ def test_an_error_in_a_folder_is_reported_and_stops_no_other(
         HistoryFile(10 + run, Url(f"file://{tmp_path}/{name}")) for run, (name, _) in wrong.items()
     ]
     history_files += [HistoryFile(0, folder / "tables"), HistoryFile(20, Url("nofs://bucket/history"))]
-    read = read_folders(spark, history_files)
+    read = read_folders(lambda: spark, history_files, local=True)
     assert set(read.errors) == {1, 2, 3, 11, 12, 13, 20}
     for run, (name, words) in wrong.items():
         for number in (run, 10 + run):
@@ -123,40 +124,45 @@ def test_a_url_has_a_name_and_parts() -> None:
     )
 
 
-def rows_of(pieces: DataFrame) -> list[str]:
-    dealt = collect_pieces(iter(pieces.toArrow().to_batches()))
-    return sorted(map(str, dealt.to_pylist())) if dealt else []
+def rows_of(pieces: HistoryTable) -> pa.Table:
+    dealt, _ = collect_pieces(iter(pieces.rows().to_batches()))
+    return dealt
 
 
-def test_files_opened_by_tasks_have_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_have_the_same_rows_as_spark(spark: SparkSession, tmp_path: Path) -> None:
     given_rows = micro_table(
         *(send_row(n, n, n, FAIL if n % 3 == 0 else OK) for n in range(40)), poll_row(41, 7, 7)
     )
     micro = given_rows.drop(["committed"])
     pq.write_table(micro, tmp_path / "micro.parquet", row_group_size=7)
     of_spark = make_pieces(SparkTable(spark.createDataFrame(micro)), certain=True)
-    of_files = make_pieces(FileTable(spark, MICRO, [(0, tmp_path / "micro.parquet")]), certain=True)
-    assert rows_of(of_files) == rows_of(of_spark) == sorted(map(str, given_rows.to_pylist()))
-    renumbered = make_pieces(FileTable(spark, MICRO, [(5, tmp_path / "micro.parquet")]), certain=True)
-    assert collect_pieces(iter(renumbered.toArrow().to_batches()))["run"].unique().to_pylist() == [5]
+    of_files = make_pieces(FileTable(MICRO, [(0, tmp_path / "micro.parquet")]), certain=True)
+    dealt, of_both = (sorted(map(str, rows_of(pieces).to_pylist())) for pieces in (of_spark, of_files))
+    assert of_both == dealt == sorted(map(str, given_rows.to_pylist()))
+    renumbered = make_pieces(FileTable(MICRO, [(5, tmp_path / "micro.parquet")]), certain=True)
+    assert rows_of(renumbered)["run"].unique().to_pylist() == [5]
 
 
-def test_a_file_of_one_row_group_is_shared_out(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_of_one_row_group_is_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = micro_table(*(send_row(n, n, n) for n in range(41))).drop(["committed"])
     pq.write_table(rows, tmp_path / "micro.parquet")
+    tasks: list[int] = []
 
-    def numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = TaskContext.get().partitionId()
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield pa.record_batch({"run": batch["op"], "task": pa.array([task] * len(batch))})
+            tasks.append(len(batch))
+            yield batch
 
-    form = pa.schema([("run", pa.int64()), ("task", pa.int64())])
-    shared = FileTable(spark, MICRO, [(0, tmp_path / "micro.parquet")]).in_tasks(
-        numbered, form, ["run", "op"]
+    monkeypatch.setattr("checkers.histories.table.COUNT", 4)
+    monkeypatch.setattr("checkers.histories.table.HERE_BYTES", 1)
+    monkeypatch.setattr("checkers.histories.table.LEAST_TASK_BYTES", 1)
+    monkeypatch.setattr(
+        "checkers.histories.table.make_all", lambda calls, here: partial(make_all, calls, here=True)()
     )
-    table = shared.toArrow()
-    assert sorted(table["run"].to_pylist()) == list(range(41))
-    assert len(table["task"].unique()) == spark.sparkContext.defaultParallelism > 1
+    form = pa.schema([MICRO.field("run"), MICRO.field("op")])
+    shared = FileTable(MICRO, [(0, tmp_path / "micro.parquet")]).in_tasks(counted, form, ["run", "op"])
+    assert sorted(shared.rows()["op"].to_pylist()) == list(range(41))
+    assert len(tasks) == len(shared.files) == 4
 
 
 @pytest.mark.parametrize("damaged", ["ops", "micro"])

@@ -35,10 +35,10 @@ class FakeSpark:
         self.fails_at: int | None = None
 
     @contextmanager
-    def open_spark(self, master: str, conf: Any, *, large: bool) -> Iterator[object]:
+    def starting_spark(self, master: str, conf: Any, *, large: bool) -> Iterator[object]:
         self.started += 1
         self.large.append(large)
-        yield object()
+        yield SimpleNamespace(session=object)
 
     def check(self, session: object, runs: Any, allow: Any, phase: Any) -> Results:
         if self.fails_at == len(self.jobs):
@@ -60,7 +60,7 @@ def fake_spark(monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
     monkeypatch.setattr(checking, "open_evidence", open_evidence)
     monkeypatch.setattr(checking, "check_stored_runs", fake.check)
     monkeypatch.setattr(checking, "split_into_chunks", lambda folders: [[n] for n in range(len(folders))])
-    monkeypatch.setattr(checking, "open_spark", fake.open_spark)
+    monkeypatch.setattr(checking, "starting_spark", fake.starting_spark)
     return fake
 
 
