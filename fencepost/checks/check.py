@@ -76,8 +76,8 @@ log = logging.getLogger(__name__)
 
 TEXT_OF_PARQUET = 10
 """The size of a history as text, compared with its size as Parquet."""
-LARGE_TEXT_BYTES = 10 * TEXT_OF_PARQUET * LARGE_BYTES
-"""Size of history files with about ten million rows. Spark gets only what is unusual in them."""
+LARGE_TEXT_BYTES = TEXT_OF_PARQUET * LARGE_BYTES
+"""Size of history files with about a million rows. Spark gets only what is unusual in them, which may be all of it."""
 
 Result = Verdict | FencepostError
 Results = list[Result]
