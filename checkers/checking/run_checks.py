@@ -28,7 +28,7 @@ from checkers.checking.explain import explain
 from checkers.contrasts.subjects import RunSubjects, select_subjects
 from checkers.external_tables import ExternalTables
 from checkers.findings import FINDING, Findings, Rule, apply_rules
-from checkers.gaps.facts import FACT_TABLES, facts_query, gather_facts
+from checkers.gaps.facts import FACT_TABLES, facts_query, gather_facts, query_joins
 from checkers.gaps.rule import Fact
 from checkers.spark.driver import last_cause
 from checkers.spark.errors import SPARK_ERRORS, has_ended
@@ -122,9 +122,10 @@ def run_checkers(
         contents: the runs whose records are shown with their content
     """
     phase("checks")
-    counts, selection = count_and_select(tables, checkers)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="facts") as pool:
-        facts_future = pool.submit(gather_facts, s, tables, counts)
+        joins = pool.submit(query_joins, s, tables)
+        counts, selection = count_and_select(tables, checkers)
+        facts_future = pool.submit(lambda: gather_facts(s, tables, counts, joins.result()))
         findings = collect(tables, checkers, examples, selection)
         facts = facts_future.result()
     phase("examples")
@@ -334,10 +335,9 @@ def _tallied(tables: Tables, conditions: Mapping[str, Mapping[str, str]]) -> Tal
     parts = [
         _counted(tables, table, conditions.get(table, {})) for table in sorted({*FACT_TABLES, *conditions})
     ]
-    counts = tally(parts[:PER_QUERY])
-    for first in range(PER_QUERY, len(parts), PER_QUERY):
-        counts |= tally(parts[first : first + PER_QUERY])
-    return counts
+    queries = [parts[first : first + PER_QUERY] for first in range(0, len(parts), PER_QUERY)]
+    with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="tally") as pool:
+        return reduce(Tally.__or__, pool.map(tally, queries))
 
 
 def _counted(tables: Tables, table: str, conditions: Mapping[str, str]) -> TableQuery:

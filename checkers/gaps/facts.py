@@ -253,8 +253,13 @@ def facts_query(tables: Tables, table: str) -> TableQuery | None:
     return TableQuery(table, tables.states, STATES) if table == "states" else None
 
 
-def gather_facts(s: Sources, tables: Tables, counts: Tally) -> dict[int, list[Fact]]:
-    """Return the facts of each run, as pairs of kind and row. Columns that are null are left out."""
+def gather_facts(
+    s: Sources, tables: Tables, counts: Tally, joined: Sequence[tuple[int, Fact]]
+) -> dict[int, list[Fact]]:
+    """Return the facts of each run, as pairs of kind and row. Columns that are null are left out.
+
+    `joined`: the result of `query_joins`.
+    """
     facts: dict[int, list[Fact]] = defaultdict(list)
     groups = local_rows(tables.groups)
     for kind, rows in {**tables.facts, "group": _groups(tables, groups), "progress": groups}.items():
@@ -266,10 +271,27 @@ def gather_facts(s: Sources, tables: Tables, counts: Tally) -> dict[int, list[Fa
     for run in {run for run, _ in (*tables.raw.counts, *counts.counts)}:
         facts[run].append(("numbers", _numbers(run, tables.raw, counts)))
         facts[run] += [("due", {"stage": stage}) for stage in sorted(tables.raw.texts(run, "expected"))]
-    if joined := _joined(s, tables, counts):
-        for detail in reduce(DataFrame.unionByName, joined).collect():
-            facts[detail["run"]].append((detail["kind"], json.loads(detail["detail"])))
+    for run, fact in (*joined, *_collected(_joins_if_any(s, tables, counts))):
+        facts[run].append(fact)
     return dict(facts)
+
+
+def query_joins(s: Sources, tables: Tables) -> list[tuple[int, Fact]]:
+    """Return by run the facts that need a join in every run."""
+    return _collected(
+        [
+            _rows(_unknown_markers(s, tables), "markers"),
+            _rows(count_merged_transactions(tables.operations, tables.markers), "merged"),
+            _rows(count_shared_producers(tables.states), "producers"),
+            _rows(count_doubtful_producers(tables.markers), "doubtful"),
+            _rows(_disorder(s), "disorder"),
+        ]
+    )
+
+
+def _collected(parts: Sequence[DataFrame]) -> list[tuple[int, Fact]]:
+    rows = reduce(DataFrame.unionByName, parts).collect() if parts else []
+    return [(row["run"], (row["kind"], json.loads(row["detail"]))) for row in rows]
 
 
 def _without_nulls(value: Any) -> Any:
@@ -310,8 +332,8 @@ def _numbers(run: int, raw: Tally, counts: Tally) -> dict[str, int]:
     }
 
 
-def _joined(s: Sources, tables: Tables, counts: Tally) -> list[DataFrame]:
-    """Return the queries of facts that need a join, if the counts show that there is something to find: run, kind,
+def _joins_if_any(s: Sources, tables: Tables, counts: Tally) -> list[DataFrame]:
+    """Return the queries of facts that need a join only if the counts show that there is something to find: run, kind,
     detail (JSON).
     """
     parts = []
@@ -321,15 +343,6 @@ def _joined(s: Sources, tables: Tables, counts: Tally) -> list[DataFrame]:
         parts.append(_rows(_several_topics(tables), "shapes"))
     if counts.any_row_matches("attempts", "stray"):
         parts += [_rows(_unknown_journals(tables), "values"), _rows(_cut_journals(tables), "cut")]
-    parts += [
-        _rows(_unknown_markers(s, tables), "markers"),
-        _rows(count_merged_transactions(tables.operations, tables.markers), "merged"),
-    ]
-    parts += [
-        _rows(count_shared_producers(tables.states), "producers"),
-        _rows(count_doubtful_producers(tables.markers), "doubtful"),
-    ]
-    parts.append(_rows(_disorder(s), "disorder"))
     if any(row["journaled"] is False for row in tables.facts["stage"]):
         parts += [_rows(_stored_spans(tables), "spans"), _rows(_inputs_left(s, tables), "left")]
     return parts
