@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -P tools/processor_budget.py
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
 
-.PHONY: setup setup-dev demo quick test golden golden-update check chaos mutants coverage lint actionlint docs docs-site bench bench-many clean
+.PHONY: setup setup-dev demo quick test golden golden-update check chaos mutants coverage lint actionlint docs docs-site bench clean
 
 setup: $(READY)
 setup-dev: $(READY_DEV)
@@ -102,21 +102,15 @@ docs: setup
 docs-site: setup-dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# Measure a run and verdicts; with SIZE (1m, 10m, 50m, 100m) only a verdict on a history of this many records.
+# Measure a run and its verdicts, and write docs/scale.md; with SIZE (1m, 10m, 50m, 100m) only a history of this size.
 bench: setup-dev
 ifdef SIZE
 	@$(BIN)/python -m benchmarks.scale $(SIZE)
 else
 	@$(BIN)/python -m benchmarks.run
-	@$(BIN)/python -m benchmarks.verdicts
-	@$(BIN)/python -m benchmarks.scale 1m 10m
+	@$(BIN)/python -m benchmarks.page
 	@$(BIN)/python -m benchmarks.protocol_proxy
 endif
-
-# Measure the check of many stored runs: make bench-many RUNS="store/shop/TIME ..." COUNT=1000
-COUNT ?= 1000
-bench-many: setup-dev
-	@$(BIN)/python -m benchmarks.many --runs $(COUNT) $(RUNS)
 
 # The folder `store` is not removed.
 clean:

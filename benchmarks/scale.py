@@ -67,11 +67,16 @@ def print_verdict_cost(size: str, path: Path, goal_s: float | None) -> None:
     cost = run_cold(["-P", "-m", "fencepost", "check", "--json", str(path)])
     goal = f"; goal {goal_s:g} s" if goal_s else ""
     print(f"{size}: cold, to the verdict: {cost}{goal}", flush=True)
-    begins = [(float(at), name) for at, name in re.findall(r"\[ *([\d.]+) s\] (.+)", cost.stderr)]
-    ends = [*(at for at, _ in begins[1:]), cost.took_s]
-    print("  " + ", ".join(f"{name} {end - at:.1f} s" for (at, name), end in zip(begins, ends, strict=True)))
+    print(f"  {phases_of(cost)}")
     last = cost.stderr.strip().rpartition("\n")[2]
     print(f"  {findings_text(json.loads(cost.answer)) if cost.answer else f'no answer: {last}'}", flush=True)
+
+
+def phases_of(cost: "ProcessCost") -> str:
+    """Return the seconds of each phase of a check."""
+    begins = [(float(at), name) for at, name in re.findall(r"\[ *([\d.]+) s\] (.+)", cost.stderr)]
+    ends = [*(at for at, _ in begins[1:]), cost.took_s]
+    return ", ".join(f"{name} {end - at:.1f}" for (at, name), end in zip(begins, ends, strict=True))
 
 
 def print_seven_checks(size: str, folder: Path) -> None:

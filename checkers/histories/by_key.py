@@ -1,8 +1,8 @@
-"""The one shuffle by key, and the computation of a Spark task that then has all rows of its keys.
+"""The one shuffle by key, and the computation of a task that then has all rows of its keys.
 
 The shuffle moves pieces instead of rows: each task splits its rows into groups of whole keys. A *piece* holds rows of
 one group as one binary value. Spark moves a few large values many times faster than it sorts, writes and reads as many
-rows. `by_key` returns the unusual rows, and packs of all rows.
+rows, and a file of them is read without a copy. `by_key` returns the unusual rows, and packs of all rows.
 """
 
 from collections.abc import Callable, Iterator

@@ -20,6 +20,8 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import lru_cache, partial
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import IO, Any, TypeVar
@@ -158,6 +160,17 @@ def using_processes() -> Iterator[None]:
             last = not _users
         if last:
             end_processes()
+
+
+def share(value: T, path: Path) -> Callable[[], T]:
+    """Write a value to a file. Returns a function for calls, which returns it. A process reads the last one once."""
+    path.write_bytes(dumps(value))  # type: ignore[no-untyped-call]
+    return partial(_shared_value, str(path))
+
+
+@lru_cache(maxsize=1)
+def _shared_value(path: str) -> Any:
+    return pickle.loads(Path(path).read_bytes())
 
 
 def make_all(calls: Sequence[Callable[[], T]], *, here: bool) -> Callable[[], list[T]]:

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.histories.files import Url
-from checkers.histories.processes import COUNT, DamagedFile, make_all
+from checkers.histories.processes import COUNT, DamagedFile, make_all, share
 from checkers.spark.driver import first_line
 from checkers.spark.frames import checkpoint
 from checkers.stored.sources import escape_glob
@@ -211,10 +211,13 @@ class FileTable:
         """Apply `act` to each list of spans. Returns a table of the files that this writes."""
         folder = tempfile.TemporaryDirectory(prefix="fencepost-history-")
         paths = [Path(folder.name) / f"{number}.arrow" for number in range(len(tasks))]
+        here = sum(span.size_bytes for spans in tasks for span in spans) < HERE_BYTES
+        get_act = partial(_same, act) if here else share(act, Path(folder.name) / "act")
         calls = [
-            partial(_write, path, act, spans, wanted, form) for spans, path in zip(tasks, paths, strict=True)
+            partial(_write, path, get_act, spans, wanted, form)
+            for spans, path in zip(tasks, paths, strict=True)
         ]
-        make_all(calls, here=sum(span.size_bytes for spans in tasks for span in spans) < HERE_BYTES)()
+        make_all(calls, here=here)()
         return FileTable(form, [(None, path) for path in paths], folder)
 
 
@@ -259,12 +262,16 @@ def _group_sizes(spans: Sequence[_Span]) -> np.ndarray:
     return sizes.astype(np.int64)
 
 
+def _same(act: BatchFunction) -> BatchFunction:
+    return act
+
+
 def _write(
-    path: Path, act: BatchFunction, spans: Sequence[_Span], wanted: pa.Schema, form: pa.Schema
+    path: Path, act: Callable[[], BatchFunction], spans: Sequence[_Span], wanted: pa.Schema, form: pa.Schema
 ) -> None:
     """Apply `act` to what these spans have of the wanted columns, and write the result to a file."""
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, form) as writer:
-        for rows in act(_read(spans, wanted)):
+        for rows in act()(_read(spans, wanted)):
             writer.write_batch(rows)
 
 

@@ -1,7 +1,6 @@
 """`fencepost check --master spark://...` on a real standalone cluster: a master and two workers."""
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,71 +8,25 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import pyspark
 import pytest
 
+from benchmarks.cluster import spark_cluster
 from benchmarks.scale import write
 from checkers.spark.session import require_full_jdk
 from harness.common.errors import EnvironmentFailure
-from harness.common.waiting import wait_for
 from harness.environment.java import find_java
-from harness.processes.child import Child
-from harness.processes.spawn import Supervisor
 from tests.reference.generate import random_history, to_edn
 from tests.support.needs import skip_or_fail
-
-SPARK_HOME = Path(pyspark.__file__).parent
-DEPLOY = "org.apache.spark.deploy"
-START_TIMEOUT_S = 120.0
-
-
-def wait_for_output(child: Child, words: str) -> str:
-    """Wait until the output of a process matches `words`, and return the first group of the match."""
-
-    def first_match() -> str | None:
-        match = re.search(words, log.read_text())
-        assert match or child.poll() is None, log.read_text()[-2000:]
-        return match[1] if match else None
-
-    log = child.log_file
-    assert log is not None
-    return wait_for(first_match, f"{child.name} to say {words}", START_TIMEOUT_S)
 
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a cluster. It ends with the tests, even if their process is killed."""
-    folder = tmp_path_factory.mktemp("spark")
-    home = find_java("auto").home
     try:
-        require_full_jdk(home / "bin" / "java")
+        require_full_jdk(find_java("auto").home / "bin" / "java")
     except EnvironmentFailure as error:
         skip_or_fail("jdk", str(error))
-    env = {
-        "JAVA_HOME": str(home),
-        "SPARK_HOME": str(SPARK_HOME),
-        "SPARK_DAEMON_MEMORY": "512m",
-        "PYTHONPATH": "",
-    }
-
-    def start(name: str, main: str, *arguments: str) -> Child:
-        anywhere = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        command = [SPARK_HOME / "bin" / "spark-class", f"{DEPLOY}.{main}", *anywhere, *arguments]
-        (folder / name).mkdir()
-        return supervisor.spawn(
-            command, name=name, log_file=folder / f"{name}.log", env=env, cwd=folder / name
-        )
-
-    with Supervisor() as supervisor:
-        url = wait_for_output(start("master", "master.Master"), r"Starting Spark master at (spark://\S+)")
-        workers = [
-            start(
-                name, "worker.Worker", "--cores", "1", "--memory", "1g", "--work-dir", str(folder / name), url
-            )
-            for name in ("worker-1", "worker-2")
-        ]
-        for worker in workers:
-            wait_for_output(worker, r"Successfully registered with master (\S+)")
+    with spark_cluster(tmp_path_factory.mktemp("spark")) as url:
         yield url
 
 
