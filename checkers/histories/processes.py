@@ -4,15 +4,16 @@ Spark's tasks would give the same results. But each of them moves its rows throu
 session waits for a cold JVM. So Spark computes only what these functions leave over, and all of it if workers on other
 machines have to help.
 
-    python -m checkers.histories.processes
+    python -m checkers.histories.processes FOLDER
 
-reads pickled calls from standard input, and writes pickled answers to standard output. It ends when its standard input
-does, so it cannot outlive the process that started it. Threads would not do: most of the work holds the interpreter's
-lock.
+reads pickled calls from standard input, and writes pickled answers to standard output. When its standard input ends, it
+removes the folder, which has all results, and ends. So neither outlives the process that started it. Threads would not
+do: most of the work holds the interpreter's lock.
 """
 
 import os
 import pickle
+import shutil
 import struct
 import subprocess
 import sys
@@ -32,6 +33,7 @@ from harness.common.errors import AnalysisFailed, FencepostError, UnreadableInpu
 
 T = TypeVar("T")
 COUNT = os.cpu_count() or 1
+PREFIX = "fencepost-history-"
 LENGTH = struct.Struct("Q")
 """What stands before each call."""
 NEEDED = "checkers.histories.tables"
@@ -53,9 +55,9 @@ class Processes:
     """Processes that wait for calls. They start when this object is made."""
 
     def __init__(self, count: int) -> None:
-        self.count = count
+        self.folder = tempfile.mkdtemp(prefix=PREFIX)
         self._calls: SimpleQueue[tuple[Future[Any], bytes]] = SimpleQueue()
-        self._workers = [_Worker() for _ in range(count)]
+        self._workers = [_Worker(self.folder) for _ in range(count)]
         for worker in self._workers:
             Thread(target=self._serve, args=[worker], daemon=True, name="history-process").start()
 
@@ -77,16 +79,17 @@ class Processes:
         """End the processes. Calls that wait, and later ones, fail."""
         for worker in self._workers:
             worker.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class _Worker:
     """One process, from the side that started it."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - read when the process has ended
         # Its own session, so that Ctrl-C in a terminal does not reach it.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "checkers.histories.processes"],
+            [sys.executable, "-P", "-m", "checkers.histories.processes", folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -162,6 +165,11 @@ def using_processes() -> Iterator[None]:
             end_processes()
 
 
+def new_folder(*, here: bool) -> "tempfile.TemporaryDirectory[str]":
+    """Return a folder for the results of `make_all`. If this process is killed, the others remove it."""
+    return tempfile.TemporaryDirectory(prefix=PREFIX, dir=None if here else processes().folder)
+
+
 def share(value: T, path: Path) -> Callable[[], T]:
     """Write a value to a file. Returns a function for calls, which returns it. A process reads the last one once."""
     path.write_bytes(dumps(value))  # type: ignore[no-untyped-call]
@@ -208,7 +216,7 @@ def main() -> None:
     calls: SimpleQueue[bytes] = SimpleQueue()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a call prints is no answer
-    Thread(target=_take_calls, args=[calls], daemon=True).start()
+    Thread(target=_take_calls, args=[calls, sys.argv[1]], daemon=True).start()
     __import__(NEEDED)
     while True:
         call = calls.get()
@@ -220,10 +228,11 @@ def main() -> None:
         answers.flush()
 
 
-def _take_calls(calls: "SimpleQueue[bytes]") -> None:
+def _take_calls(calls: "SimpleQueue[bytes]", folder: str) -> None:
     """Pass on the calls of standard input. Its end ends this process at once, even within a call."""
     while length := sys.stdin.buffer.read(LENGTH.size):
         calls.put(sys.stdin.buffer.read(*LENGTH.unpack(length)))
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
 
 

@@ -4,7 +4,6 @@ Spark takes some seconds to start and to do its first job. So processes of this 
 the tables of all files are written to Parquet files.
 """
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,7 @@ from pyspark.sql import SparkSession
 from checkers.histories.arrays import codes, order_by
 from checkers.histories.blocks import BLOCK_BYTES, BLOCK_ROWS, OTHER_SENDS, Block, blocks_of, write_block
 from checkers.histories.files import HistoryFile
-from checkers.histories.processes import make_all
+from checkers.histories.processes import make_all, new_folder
 from checkers.histories.table import FileTable, HistoryTable, SparkTable, union_tables
 from harness.common.errors import UnreadableInput
 from harness.model.vocabulary import EventType
@@ -71,7 +70,7 @@ class TextHistories:
 
     def __init__(self, tables: Mapping[str, pa.Table], errors: Mapping[int, UnreadableHistory]) -> None:
         self.errors = errors
-        self._folder = tempfile.TemporaryDirectory(prefix="fencepost-history-")
+        self._folder = new_folder(here=sum(table.nbytes for table in tables.values()) < LEAST_BYTES)
         for name, table in tables.items():
             pq.write_table(table, self._path(name), compression="lz4", row_group_size=GROUP_ROWS)
 
@@ -95,10 +94,10 @@ class Reading:
     def __init__(self, histories: Sequence[HistoryFile], block_bytes: int = BLOCK_BYTES) -> None:
         self.histories = histories
         blocks, self._errors = _plan(histories, block_bytes)
-        self._folder = tempfile.TemporaryDirectory(prefix="fencepost-parsed-")
+        here = sum(block.cost for block in blocks) < LEAST_BYTES
+        self._folder = new_folder(here=here)
         self._paths = [Path(self._folder.name) / f"{number}.arrow" for number in range(len(blocks))]
         calls = [partial(write_block, block, path) for block, path in zip(blocks, self._paths, strict=True)]
-        here = sum(block.cost for block in blocks) < LEAST_BYTES
         self._parsed = make_all(calls, here=here)
 
     def result(self) -> TextHistories:

@@ -4,7 +4,6 @@ Rows are processed by a function of Arrow batches. Tasks of Spark apply it to Sp
 machine to local files (`checkers.histories.processes`). The results of both are tables again.
 """
 
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.histories.files import Url
-from checkers.histories.processes import COUNT, DamagedFile, make_all, share
+from checkers.histories.processes import COUNT, DamagedFile, make_all, new_folder, share
 from checkers.spark.driver import first_line
 from checkers.spark.frames import checkpoint
 from checkers.stored.sources import escape_glob
@@ -209,9 +208,9 @@ class FileTable:
         self, tasks: Sequence[Sequence[_Span]], act: BatchFunction, wanted: pa.Schema, form: pa.Schema
     ) -> "FileTable":
         """Apply `act` to each list of spans. Returns a table of the files that this writes."""
-        folder = tempfile.TemporaryDirectory(prefix="fencepost-history-")
-        paths = [Path(folder.name) / f"{number}.arrow" for number in range(len(tasks))]
         here = sum(span.size_bytes for spans in tasks for span in spans) < HERE_BYTES
+        folder = new_folder(here=here)
+        paths = [Path(folder.name) / f"{number}.arrow" for number in range(len(tasks))]
         get_act = partial(_same, act) if here else share(act, Path(folder.name) / "act")
         calls = [
             partial(_write, path, get_act, spans, wanted, form)

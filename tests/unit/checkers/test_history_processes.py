@@ -162,9 +162,11 @@ def test_whoever_waits_gets_an_error_when_the_processes_end() -> None:
 
 def test_a_process_ends_with_the_one_that_started_it() -> None:
     program = (
-        "import os; from checkers.histories.processes import processes; "
-        "print(processes().submit(os.getpid).result(), flush=True); os.kill(os.getpid(), 9)"
+        "import os; from checkers.histories.processes import new_folder, processes; "
+        "print(processes().submit(os.getpid).result(), new_folder(here=False).name, flush=True); "
+        "os.kill(os.getpid(), 9)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    pid = int(done.stdout)
-    wait_for(lambda: not psutil.pid_exists(pid), f"the end of process {pid}", 10)
+    pid, folder = done.stdout.split()
+    wait_for(lambda: not psutil.pid_exists(int(pid)), f"the end of process {pid}", 10)
+    wait_for(lambda: not Path(folder).exists(), f"the end of {folder}", 10)
