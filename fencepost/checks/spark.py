@@ -51,13 +51,7 @@ LARGE_WARM_UP_S = 90.0
 """`WARM_UP_S` for a large run. Its pipeline leaves Spark little CPU time until it has drained. If the warm-up overlaps
 the final reads, they take 1.5 times as long.
 """
-TASK_MODULES = (
-    "orjson",
-    "pyarrow",
-    "scipy.sparse",
-    "checkers.histories.blocks",
-    "checkers.histories.graph",
-)
+TASK_MODULES = ("pyarrow", "scipy.sparse", "checkers.histories.tables")
 """Modules that a task on another machine imports directly."""
 PRELOADED_MODULES = (
     "pandas",
