@@ -188,8 +188,12 @@ class FileTable:
             raise UnreadableInput(f"{error.path} is damaged: a part of it cannot be read") from error
 
     def rows_if_few(self) -> pa.Table | None:
-        rows = self.rows()
-        return rows if rows.num_rows <= FEW_ROWS else None
+        count = 0
+        for rows in _read(self._spans(), self.form):
+            count += rows.num_rows
+            if count > FEW_ROWS:
+                return None
+        return self.rows()
 
     def _spans(self) -> list[_Span]:
         spans: list[_Span] = []
