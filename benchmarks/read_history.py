@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from benchmarks.histories import write_edn, write_jsonl
 from checkers.histories.blocks import blocks_of, read_block
 from checkers.histories.files import HistoryFile
-from checkers.histories.processes import using_processes
-from checkers.histories.read_files import Histories, Reading
+from checkers.histories.processes import TaskProcesses
+from checkers.histories.read_files import Histories, read_texts
 
 ROUNDS = 3
 
@@ -63,8 +63,8 @@ def to_tables(paths: list[Path], count: int) -> None:
     """Read the history into tables. Print the wall time."""
 
     def read(path: Path) -> Histories:
-        with using_processes():
-            return Reading([HistoryFile(0, path)]).result().tables()
+        with TaskProcesses() as pool:
+            return read_texts([HistoryFile(0, path)], pool)
 
     for path in paths:
         print_result("to the tables", path, seconds(partial(read, path), time.perf_counter), count)

@@ -337,5 +337,6 @@ def _packs(rows: OperationRows, records: RecordRows, first_id: int) -> Iterator[
     pack_of_all = make_pack(rows, records)
     low, high = merge_intervals(*backward_spans(edges_of(pack_of_all)))
     for n, pack in enumerate(cut(pack_of_all)):
+        assert n < PARTS, "the numbers of the packs of two tasks would overlap"
         intervals = {"low": low.tobytes(), "high": high.tobytes()} if n == 0 else {"low": b"", "high": b""}
         yield pa.array([{"id": first_id + n, **pack.blobs(), **intervals}], PACK)

@@ -33,8 +33,8 @@ from checkers.external_tables import GRAPHS, WORDS, WR, ExternalTables
 from checkers.findings import Findings, example_line
 from checkers.histories.files import HistoryFile, Url
 from checkers.histories.names import shown
-from checkers.histories.processes import using_processes
-from checkers.histories.read_files import Histories, Reading
+from checkers.histories.processes import TaskProcesses
+from checkers.histories.read_files import Histories, read_texts
 from checkers.histories.read_folders import read_folders
 from checkers.histories.table import HistoryTable, Numbers, count_operations, kinds_passed_over, lookup
 from checkers.histories.tables import make_external, records_of
@@ -98,12 +98,13 @@ def check_files(
     histories = [HistoryFile(run, path) for run, path in files.items()]
     if not histories:
         return {}
-    with using_processes():
-        return check_in_parts(histories, partial(_check_together, spark, allowed, phase))
+    with TaskProcesses() as pool:
+        return check_in_parts(histories, partial(_check_together, spark, pool, allowed, phase))
 
 
 def _check_together(
     spark: SparkSession | StartingSpark,
+    pool: TaskProcesses,
     allowed: frozenset[str],
     phase: Callable[[str], None],
     histories: Sequence[HistoryFile],
@@ -124,9 +125,9 @@ def _check_together(
         texts = [history for history in histories if not history.is_folder]
         parts = []
         if texts:
-            parts.append(Reading(texts).result().tables(None if local else session()))
+            parts.append(read_texts(texts, pool, None if local else session()))
         if folders:
-            parts.append(read_folders(session, folders, local=local))
+            parts.append(read_folders(session, folders, local=local, pool=pool))
         read = reduce(Histories.with_more, parts)
         readable = [history.run for history in histories if history.run not in read.errors]
         checked = {}

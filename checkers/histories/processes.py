@@ -1,4 +1,4 @@
-"""Call functions in processes of this machine, one a processor, for histories that are in local files.
+"""Call functions in processes of this machine, for histories that are in local files.
 
 Spark's tasks would give the same results. But each of them moves its rows through the JVM twice, and the first job of a
 session waits for a cold JVM. So Spark computes only what these functions leave over, and all of it if workers on other
@@ -18,26 +18,29 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from functools import lru_cache, partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import IO, Any, TypeVar
+from weakref import WeakSet
 
+import psutil
 from pyspark.cloudpickle import dumps
 
 from harness.common.errors import AnalysisFailed, FencepostError, UnreadableInput
 
 T = TypeVar("T")
-COUNT = os.cpu_count() or 1
 PREFIX = "fencepost-history-"
 LENGTH = struct.Struct("Q")
-"""What stands before each call."""
+"""The length of a pickled call in bytes. It precedes each call."""
+INTERRUPTED = "the check was interrupted"
 NEEDED = "checkers.histories.tables"
 """The module that a process imports before its first call. It imports what calls need."""
+MEMORY_BYTES = 1 << 30
+"""About as much memory as a call needs (see `checkers.histories.table.TASK_BYTES`)."""
 
 
 class DamagedFile(ValueError):
@@ -51,35 +54,106 @@ class DamagedFile(ValueError):
         return f"error while reading file {self.path}: {self.error}"
 
 
-class Processes:
-    """Processes that wait for calls. They start when this object is made."""
+class TaskProcesses:
+    """Processes that answer calls. Each starts when a call has none. It is a context manager, whose end ends them."""
 
-    def __init__(self, count: int) -> None:
-        self.folder = tempfile.mkdtemp(prefix=PREFIX)
-        self._calls: SimpleQueue[tuple[Future[Any], bytes]] = SimpleQueue()
-        self._workers = [_Worker(self.folder) for _ in range(count)]
-        for worker in self._workers:
-            Thread(target=self._serve, args=[worker], daemon=True, name="history-process").start()
+    def __init__(self) -> None:
+        self.count = possible_count()
+        self._calls: SimpleQueue[tuple[Future[Any], bytes] | None] = SimpleQueue()
+        self._threads: list[Thread] = []
+        self._workers: list[_Worker] = []  # also those that have ended
+        self._starting = Lock()
+        self._folder: str | None = None
+        self._killed = False
+        _POOLS.add(self)
 
-    def submit(self, call: Callable[[], T]) -> "Future[T]":
-        """Call a function as soon as a process is free. The calls are taken in their order."""
-        future: Future[T] = Future()
-        self._calls.put((future, dumps(call)))  # type: ignore[no-untyped-call]
-        return future
+    def __enter__(self) -> "TaskProcesses":
+        return self
 
-    def _serve(self, worker: "_Worker") -> None:
-        while True:
-            future, call = self._calls.get()
-            try:
-                future.set_result(worker.answer(call))
-            except Exception as error:  # noqa: BLE001 - whoever waits for the answer gets it
-                future.set_exception(error)
+    def __exit__(self, *error: object) -> None:
+        self.kill()
+        for _ in range(len(self._threads)):
+            self._calls.put(None)
+        for thread in self._threads:
+            thread.join()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def new_folder(self) -> "tempfile.TemporaryDirectory[str]":
+        """Return a folder for the results of calls. The processes remove it if this process is killed."""
+        return tempfile.TemporaryDirectory(prefix=PREFIX, dir=self._own_folder(), ignore_cleanup_errors=True)
+
+    def call_all(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+        """Return the results of all calls, in their order.
+
+        Raises:
+            UnreadableInput: a file is damaged.
+            AnalysisFailed: a call failed, or its process ended.
+        """
+        folder = self._own_folder()
+        futures = [Future[T]() for _ in calls]
+        with self._starting:
+            for _ in range(min(self.count, len(calls)) - len(self._threads)):
+                self._threads.append(
+                    Thread(target=self._serve, args=[folder], daemon=True, name="history-task")
+                )
+                self._threads[-1].start()
+        for future, call in zip(futures, calls, strict=True):
+            self._calls.put((future, dumps(call)))  # type: ignore[no-untyped-call]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            running = [future for future in futures if not future.cancel()]
+            wait(running)  # they still write to the folder of their results
+            raise
 
     def kill(self) -> None:
-        """End the processes. Calls that wait, and later ones, fail."""
-        for worker in self._workers:
+        """Kill the processes. Calls that wait for an answer fail, and later ones too. A signal handler may call it."""
+        self._killed = True
+        for worker in tuple(self._workers):
             worker.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _own_folder(self) -> str:
+        with self._starting:
+            if self._folder is None:
+                self._folder = tempfile.mkdtemp(prefix=PREFIX)
+            return self._folder
+
+    def _serve(self, folder: str) -> None:
+        """Pass on calls to a process, and start another one if it dies."""
+        worker = None
+        while (item := self._calls.get()) is not None:
+            future, call = item
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                if self._killed:
+                    raise AnalysisFailed(INTERRUPTED)
+                if worker is None:
+                    worker = _Worker(folder)
+                    self._workers.append(worker)
+                future.set_result(worker.answer(call, killed=lambda: self._killed))
+            except Exception as error:  # noqa: BLE001 - whoever waits for the answer gets it
+                future.set_exception(error)
+            if worker is not None and worker.has_ended():
+                worker = None
+        if worker is not None:
+            worker.close()
+
+
+_POOLS: WeakSet[TaskProcesses] = WeakSet()
+
+
+def kill_processes() -> None:
+    """Kill the processes of all checks. A signal handler may call it: it waits for nothing."""
+    for pool in tuple(_POOLS):
+        pool.kill()
+
+
+def possible_count() -> int:
+    """Return for how many processes this machine has processors and memory."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(processors, psutil.virtual_memory().available // MEMORY_BYTES))
 
 
 class _Worker:
@@ -96,32 +170,44 @@ class _Worker:
             start_new_session=True,
         )
 
-    def answer(self, call: bytes) -> Any:
+    def answer(self, call: bytes, killed: Callable[[], bool]) -> Any:
         """Return the result of a call. Raises `AnalysisFailed`, or `UnreadableInput` for a damaged file."""
         stdin, stdout = _pipe(self._process.stdin), _pipe(self._process.stdout)
         try:
+            if killed():
+                self.kill()
             stdin.write(LENGTH.pack(len(call)))
             stdin.write(call)
             stdin.flush()
             done, value = pickle.load(stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
-            raise AnalysisFailed(self._why_ended()) from None
+            why = self.close()
+            raise AnalysisFailed(INTERRUPTED if killed() else why) from None
         if not done:
             raise value
         return value
 
-    def _why_ended(self) -> str:
+    def kill(self) -> None:
+        self._process.kill()
+
+    def has_ended(self) -> bool:
+        return self._process.returncode is not None
+
+    def close(self) -> str:
+        """End the process. Returns why it had ended, if it had."""
         self.kill()
         status = self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            try:
+                _pipe(pipe).close()
+            except OSError:  # the rest of a call
+                continue
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").strip().splitlines()
-        why = lines[-1] if lines else f"status {status}"
+        self._log.close()
         memory = ", perhaps because the machine has too little memory" if status == -9 else ""
+        why = lines[-1] if lines else f"status {status}"
         return f"a process that checked a part of a history has ended{memory}: {why}"
-
-    def kill(self) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
 
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
@@ -129,49 +215,11 @@ def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     return pipe
 
 
-_lock = Lock()
-_shared: list[Processes] = []
-_users = 0
-
-
-def processes() -> Processes:
-    """Return the processes that all checks of this process share. They start at the first call."""
-    with _lock:
-        if not _shared:
-            _shared.append(Processes(COUNT))
-        return _shared[0]
-
-
-def end_processes() -> None:
-    """End the shared processes, if there are any. The next call starts new ones."""
-    with _lock:
-        while _shared:
-            _shared.pop().kill()
-
-
-@contextmanager
-def using_processes() -> Iterator[None]:
-    """Context manager: the shared processes end with the last of these blocks."""
-    global _users  # noqa: PLW0603
-    with _lock:
-        _users += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _users -= 1
-            last = not _users
-        if last:
-            end_processes()
-
-
-def new_folder(*, here: bool) -> "tempfile.TemporaryDirectory[str]":
-    """Return a folder for the results of `make_all`. If this process is killed, the others remove it."""
-    return tempfile.TemporaryDirectory(prefix=PREFIX, dir=None if here else processes().folder)
-
-
 def share(value: T, path: Path) -> Callable[[], T]:
-    """Write a value to a file. Returns a function for calls, which returns it. A process reads the last one once."""
+    """Write a value to a file. Returns a function for calls, which returns it.
+
+    Each process caches the value that it read last.
+    """
     path.write_bytes(dumps(value))  # type: ignore[no-untyped-call]
     return partial(_shared_value, str(path))
 
@@ -181,24 +229,8 @@ def _shared_value(path: str) -> Any:
     return pickle.loads(Path(path).read_bytes())
 
 
-def make_all(calls: Sequence[Callable[[], T]], *, here: bool) -> Callable[[], list[T]]:
-    """Begin to call all functions. Returns a function that waits for their results, in their order.
-
-    Args:
-        here: that function calls them in this process, because they take less time than the start of another
-
-    The function that is returned raises:
-        UnreadableInput: a file is damaged.
-        AnalysisFailed: a call failed, or its process ended.
-    """
-    if here:
-        return lambda: [_called(call) for call in calls]
-    futures = [processes().submit(call) for call in calls]
-    return lambda: [future.result() for future in futures]
-
-
-def _called(call: Callable[[], T]) -> T:
-    """Return the result of a call. Its errors become those that a check reports."""
+def call_here(call: Callable[[], T]) -> T:
+    """Return the result of a call in this process. Raises what `TaskProcesses.call_all` raises."""
     try:
         return call()
     except FencepostError:
@@ -221,7 +253,7 @@ def main() -> None:
     while True:
         call = calls.get()
         try:
-            answer: tuple[bool, object] = True, _called(lambda call=call: pickle.loads(call)())  # type: ignore[misc]
+            answer: tuple[bool, object] = True, call_here(lambda call=call: pickle.loads(call)())  # type: ignore[misc]
         except Exception as error:  # noqa: BLE001 - the other side raises it
             answer = False, error
         answers.write(dumps(answer))  # type: ignore[no-untyped-call]

@@ -4,6 +4,7 @@ Spark takes some seconds to start and to do its first job. So processes of this 
 the tables of all files are written to Parquet files.
 """
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +20,7 @@ from pyspark.sql import SparkSession
 from checkers.histories.arrays import codes, order_by
 from checkers.histories.blocks import BLOCK_BYTES, BLOCK_ROWS, OTHER_SENDS, Block, blocks_of, write_block
 from checkers.histories.files import HistoryFile
-from checkers.histories.processes import make_all, new_folder
+from checkers.histories.processes import PREFIX, TaskProcesses, call_here
 from checkers.histories.table import FileTable, HistoryTable, SparkTable, union_tables
 from harness.common.errors import UnreadableInput
 from harness.model.vocabulary import EventType
@@ -65,51 +66,46 @@ class Histories:
         )
 
 
-class TextHistories:
-    """The tables of history files as Parquet files. Their temporary folder is removed with this object."""
+def read_texts(
+    histories: Sequence[HistoryFile],
+    pool: TaskProcesses | None = None,
+    cluster: SparkSession | None = None,
+    block_bytes: int = BLOCK_BYTES,
+) -> Histories:
+    """Parse all files once. Unreadable files do not raise; they are in `errors`.
 
-    def __init__(self, tables: Mapping[str, pa.Table], errors: Mapping[int, UnreadableHistory]) -> None:
-        self.errors = errors
-        self._folder = new_folder(here=sum(table.nbytes for table in tables.values()) < LEAST_BYTES)
-        for name, table in tables.items():
-            pq.write_table(table, self._path(name), compression="lz4", row_group_size=GROUP_ROWS)
-
-    def _path(self, name: str) -> Path:
-        return Path(self._folder.name) / f"{name}.parquet"
-
-    def tables(self, cluster: SparkSession | None = None) -> Histories:
-        """Return the tables, in Spark if workers of a cluster, which cannot open the files, are to process them."""
-        tables: dict[str, HistoryTable] = {
-            name: FileTable(form, [(None, self._path(name))], owner=self)
-            if cluster is None
-            else SparkTable(cluster.createDataFrame(pq.read_table(self._path(name))))
-            for name, form in TABLES.items()
-        }
-        return Histories(errors=self.errors, **tables)
-
-
-class Reading:
-    """History files that are being parsed, without Spark, since this object was made."""
-
-    def __init__(self, histories: Sequence[HistoryFile], block_bytes: int = BLOCK_BYTES) -> None:
-        self.histories = histories
-        blocks, self._errors = _plan(histories, block_bytes)
-        here = sum(block.cost for block in blocks) < LEAST_BYTES
-        self._folder = new_folder(here=here)
-        self._paths = [Path(self._folder.name) / f"{number}.arrow" for number in range(len(blocks))]
-        calls = [partial(write_block, block, path) for block, path in zip(blocks, self._paths, strict=True)]
-        self._parsed = make_all(calls, here=here)
-
-    def result(self) -> TextHistories:
-        """Return the tables. Unreadable files do not raise; they are in `errors`."""
-        with self._folder:
-            self._parsed()
-            files = [pa.ipc.open_file(pa.memory_map(str(path))) for path in self._paths]
-            rows = pa.concat_tables([BLOCK_ROWS.empty_table(), *(file.read_all() for file in files)])
-            return _read(rows, self._errors)
+    Args:
+        pool: parses large files; None: this process does
+        cluster: gets the rows, because its workers cannot open the files with the tables; None: there is no cluster
+        block_bytes: the size of the parts of a file that are parsed one by one
+    """
+    blocks, errors = _plan(histories, block_bytes)
+    if sum(block.cost for block in blocks) < LEAST_BYTES:
+        pool = None
+    with pool.new_folder() if pool else tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
+        paths = [Path(folder) / f"{number}.arrow" for number in range(len(blocks))]
+        calls = [partial(write_block, block, path) for block, path in zip(blocks, paths, strict=True)]
+        if pool:
+            pool.call_all(calls)
+        else:
+            for call in calls:
+                call_here(call)
+        parsed = [pa.ipc.open_file(pa.memory_map(str(path))).read_all() for path in paths]
+        tables = _make_tables(pa.concat_tables([BLOCK_ROWS.empty_table(), *parsed]), errors)
+    if cluster is not None:
+        of_spark = {name: SparkTable(cluster.createDataFrame(table)) for name, table in tables.items()}
+        return Histories(errors=errors, **of_spark)
+    owner = pool.new_folder() if pool else tempfile.TemporaryDirectory(prefix=PREFIX)
+    of_files = {}
+    for name, table in tables.items():
+        path = Path(owner.name) / f"{name}.parquet"
+        pq.write_table(table, path, compression="lz4", row_group_size=GROUP_ROWS)
+        of_files[name] = FileTable(TABLES[name], [(None, path)], pool, owner)
+    return Histories(errors=errors, **of_files)
 
 
-def _read(rows: pa.Table, errors: dict[int, UnreadableHistory]) -> TextHistories:
+def _make_tables(rows: pa.Table, errors: dict[int, UnreadableHistory]) -> dict[str, pa.Table]:
+    """Return the tables of the histories without errors. Their errors are added to `errors`."""
     events = _numbered(rows, errors)
     paired = _Paired.of(events)
     names, collisions = _names(events)
@@ -118,9 +114,7 @@ def _read(rows: pa.Table, errors: dict[int, UnreadableHistory]) -> TextHistories
     sound = [run for run in pc.unique(events["run"]).to_pylist() if run not in errors]
     tables = {"ops": paired.ops(), "micro": _micro(events, paired, carried), "names": names}
     wanted = pa.array(sound, pa.int64())
-    return TextHistories(
-        {name: table.filter(pc.is_in(table["run"], wanted)) for name, table in tables.items()}, errors
-    )
+    return {name: table.filter(pc.is_in(table["run"], wanted)) for name, table in tables.items()}
 
 
 def _plan(

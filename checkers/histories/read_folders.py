@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from checkers.histories.arrays import make_finder, order_by
 from checkers.histories.files import HistoryFile, Url
 from checkers.histories.packs import LINES
+from checkers.histories.processes import TaskProcesses
 from checkers.histories.read_files import Histories, UnreadableHistory
 from checkers.histories.table import Batches, FileTable, HistoryTable, SparkTable, collect, is_true, scan
 from checkers.spark.driver import first_line, last_cause
@@ -73,28 +74,33 @@ NAMELESS = f"names.parquet has a row in which one of {', '.join(REQUIRED['names'
 
 
 def read_folders(
-    spark: Callable[[], SparkSession], folders: Sequence[HistoryFile], *, local: bool
+    spark: Callable[[], SparkSession],
+    folders: Sequence[HistoryFile],
+    *,
+    local: bool,
+    pool: TaskProcesses | None = None,
 ) -> Histories:
     """Return the tables of all folders. Their column `run` is replaced by the given number.
 
     Args:
         spark: waits for Spark. It is not called for folders of files if everything is computed on this machine
         local: everything is computed on this machine
+        pool: processes large tables of local files
     """
     errors: dict[int, UnreadableHistory] = {}
     for folder in folders:
         if (words := _wrong(spark, folder)) is not None:
             errors[folder.run] = UnreadableHistory(folder.run, None, words)
-    tables = _tables(spark, [folder for folder in folders if folder.run not in errors], local)
+    tables = _tables(spark, [folder for folder in folders if folder.run not in errors], local, pool)
     paths = {folder.run: folder.path for folder in folders}
     for run, words in find_contradictions(tables["ops"], tables["micro"], tables["names"]).items():
         errors[run] = UnreadableHistory(run, None, f"{paths[run]}: {words}")
     sound = [folder for folder in folders if folder.run not in errors]
-    return Histories(errors=errors, **_tables(spark, sound, local))
+    return Histories(errors=errors, **_tables(spark, sound, local, pool))
 
 
 def _tables(
-    spark: Callable[[], SparkSession], sound: Sequence[HistoryFile], local: bool
+    spark: Callable[[], SparkSession], sound: Sequence[HistoryFile], local: bool, pool: TaskProcesses | None
 ) -> dict[str, HistoryTable]:
     """Return the tables of `harness.record.history_form` of all folders together."""
     all_files = local and all(isinstance(folder.path, Path) and _is_files(folder.path) for folder in sound)
@@ -102,7 +108,9 @@ def _tables(
     for name, form in TABLES.items():
         files = [(folder.run, folder.path / f"{name}.parquet") for folder in sound]
         local_files = [(run, path) for run, path in files if isinstance(path, Path)]
-        tables[name] = FileTable(form, local_files) if all_files else SparkTable(scan(spark(), form, files))
+        tables[name] = (
+            FileTable(form, local_files, pool) if all_files else SparkTable(scan(spark(), form, files))
+        )
     return tables
 
 

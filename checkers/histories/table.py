@@ -4,9 +4,11 @@ Rows are processed by a function of Arrow batches. Tasks of Spark apply it to Sp
 machine to local files (`checkers.histories.processes`). The results of both are tables again.
 """
 
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from errno import EIO
 from functools import partial, reduce
 from itertools import groupby
 from math import ceil
@@ -22,11 +24,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.histories.files import Url
-from checkers.histories.processes import COUNT, DamagedFile, make_all, new_folder, share
+from checkers.histories.processes import PREFIX, DamagedFile, TaskProcesses, call_here, share
 from checkers.spark.driver import first_line
 from checkers.spark.frames import checkpoint
 from checkers.stored.sources import escape_glob
-from harness.common.errors import UnreadableInput
 from harness.model.vocabulary import Isolation
 from harness.record import history_form
 from harness.record.history_form import OK, OUTCOMES
@@ -60,7 +61,7 @@ class HistoryTable(Protocol):
     def by_group(self, act: BatchFunction, form: pa.Schema, groups: int | None = None) -> "HistoryTable":
         """Apply `act` in tasks that each have all rows of their groups, which the column `group` numbers.
 
-        `groups`: the number of groups, if each needs a task of its own.
+        `groups`: a number of tasks, each for few groups. With it, large groups are not combined in a task.
         """
         ...
 
@@ -132,6 +133,7 @@ class FileTable:
 
     form: pa.Schema
     files: Sequence[tuple[int | None, Path]]  # with the number of its history; None: its column `run` has it
+    pool: TaskProcesses | None = None  # processes large tables; None: this process does
     owner: object = None  # keeps the files as long as this table
     struct: str | None = None  # the rows are the fields of this column
 
@@ -146,9 +148,10 @@ class FileTable:
     def in_tasks(self, act: BatchFunction, form: pa.Schema, columns: Sequence[str] = ()) -> "FileTable":
         spans = self._spans()
         size_bytes = sum(span.size_bytes for span in spans)
-        if 0 < len(spans) < COUNT and size_bytes >= HERE_BYTES:
-            spans = [part for span in spans for part in _split(span, -(-COUNT // len(spans)))]
-        share_bytes = min(max(size_bytes // (4 * COUNT), LEAST_TASK_BYTES), TASK_BYTES)
+        count = 1 if self.pool is None else self.pool.count
+        if 0 < len(spans) < count and size_bytes >= HERE_BYTES:
+            spans = [part for span in spans for part in _split(span, -(-count // len(spans)))]
+        share_bytes = min(max(size_bytes // (4 * count), LEAST_TASK_BYTES), TASK_BYTES)
         ends = (
             np.cumsum([span.size_bytes for span in spans]) if size_bytes >= HERE_BYTES else [0] * len(spans)
         )
@@ -165,10 +168,12 @@ class FileTable:
         if groups is not None and sizes.sum() >= HERE_BYTES:
             shares = [(int(group), int(group)) for group in np.flatnonzero(sizes)]
         else:
+            count = 1 if self.pool is None else self.pool.count
             before = np.cumsum(sizes) - sizes
-            share_bytes = min(TASK_BYTES, max(int(sizes.sum()) // COUNT, HERE_BYTES))
+            share_bytes = min(TASK_BYTES, max(int(sizes.sum()) // count, HERE_BYTES, 1))
             starts = np.flatnonzero(np.diff(before // share_bytes, prepend=-1))
-            shares = list(zip(starts.tolist(), [*(starts[1:] - 1).tolist(), len(sizes) - 1], strict=True))
+            ends = np.append(starts[1:], len(sizes))[: len(starts)] - 1
+            shares = list(zip(starts.tolist(), ends.tolist(), strict=True))
         tasks = [
             [
                 replace(span, groups=(low, high), size_bytes=int(sizes[low : high + 1].sum()) // len(spans))
@@ -182,10 +187,7 @@ class FileTable:
         return replace(self, form=pa.schema(list(self.form.field(name).type)), struct=name)
 
     def rows(self) -> pa.Table:
-        try:
-            return pa.Table.from_batches(_read(self._spans(), self.form), self.form)
-        except DamagedFile as error:
-            raise UnreadableInput(f"{error.path} is damaged: a part of it cannot be read") from error
+        return call_here(lambda: pa.Table.from_batches(_read(self._spans(), self.form), self.form))
 
     def rows_if_few(self) -> pa.Table | None:
         count = 0
@@ -212,16 +214,21 @@ class FileTable:
         self, tasks: Sequence[Sequence[_Span]], act: BatchFunction, wanted: pa.Schema, form: pa.Schema
     ) -> "FileTable":
         """Apply `act` to each list of spans. Returns a table of the files that this writes."""
-        here = sum(span.size_bytes for spans in tasks for span in spans) < HERE_BYTES
-        folder = new_folder(here=here)
+        large = sum(span.size_bytes for spans in tasks for span in spans) >= HERE_BYTES
+        pool = self.pool if large else None
+        folder = pool.new_folder() if pool else tempfile.TemporaryDirectory(prefix=PREFIX)
         paths = [Path(folder.name) / f"{number}.arrow" for number in range(len(tasks))]
-        get_act = partial(_same, act) if here else share(act, Path(folder.name) / "act")
+        get_act = share(act, Path(folder.name) / "act") if pool else partial(_same, act)
         calls = [
             partial(_write, path, get_act, spans, wanted, form)
             for spans, path in zip(tasks, paths, strict=True)
         ]
-        make_all(calls, here=here)()
-        return FileTable(form, [(None, path) for path in paths], folder)
+        if pool:
+            pool.call_all(calls)
+        else:
+            for call in calls:
+                call_here(call)
+        return FileTable(form, [(None, path) for path in paths], self.pool, folder)
 
 
 def scan(spark: SparkSession, form: pa.Schema, files: Iterable[tuple[int | None, Path | Url]]) -> DataFrame:
@@ -239,7 +246,7 @@ def union_tables(table: HistoryTable, other_table: HistoryTable) -> HistoryTable
     """Return the rows of both tables."""
     if isinstance(table, FileTable) and isinstance(other_table, FileTable):
         owners = (table.owner, other_table.owner)
-        return FileTable(table.form, [*table.files, *other_table.files], owners)
+        return FileTable(table.form, [*table.files, *other_table.files], table.pool, owners)
     return SparkTable(table.frame().unionByName(other_table.frame()))
 
 
@@ -289,7 +296,12 @@ def _read(spans: Iterable[_Span], wanted: pa.Schema) -> Batches:
     for span in spans:
         try:
             yield from _arrow_rows(span, wanted) if span.group is None else _parquet_rows(span, wanted)
+        except MemoryError:
+            raise
         except (OSError, pa.ArrowException) as error:
+            # The system's other errors say nothing about the file.
+            if span.group is None or getattr(error, "errno", None) not in {None, EIO}:
+                raise
             raise DamagedFile(span.path, first_line(error)) from error
 
 

@@ -75,7 +75,7 @@ def make_external(
     Args:
         counts: the result of `checkers.histories.table.count_operations`
         phase: is called with the name of each phase when it begins
-        session: waits for Spark. It is called when the tables of local files need Spark for the first time
+        session: waits for Spark. It is called after the records have been computed, in two threads
     """
     phase("records, key by key")
     uncommitted_reads = None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from checkers.checking.warm_up import warm_up
-from checkers.histories.processes import end_processes
+from checkers.histories.processes import kill_processes
 from checkers.spark.driver import ARCHIVE_TIMEOUT_S, archive_command, class_path
 from checkers.spark.session import SparkSettings, StartingSpark, interruptible, start_spark
 from fencepost.checks.check_stored_runs import check_stored_run, open_evidence
@@ -143,7 +143,8 @@ def archive_path(java: Java) -> Path:
 def make_archive(java: Java, builder: Builder) -> None:
     """Make the archive if it is missing, and remove those that no longer fit.
 
-    Without it, Spark starts 2 s later, and a check of a small run takes twice as long. Raises `EnvironmentFailure`.
+    Without it, Spark starts 2 s later, and a cold check of a small run takes a quarter longer. Raises
+    `EnvironmentFailure`.
     """
     path = archive_path(java)
 
@@ -196,7 +197,7 @@ def starting_spark(master: str, conf: Mapping[str, str], *, large: bool = False)
     for leftover in sweep_leftovers():
         log.info("ended what an earlier run had left: %s", leftover)
     pending = start_spark(spark_settings(find_java("auto"), master, conf, large=large))
-    with closing(pending), interruptible(pending, end_processes):
+    with closing(pending), interruptible(pending, kill_processes):
         for module in PRELOADED_MODULES:
             import_module(module)
         yield pending
@@ -252,7 +253,7 @@ class RunSpark:
                     raise result
                 return structs.replace(result, history=str(folder))
         own = self._own or self._start_own(self._java)
-        with interruptible(own, end_processes):
+        with interruptible(own, kill_processes):
             return check_stored_run(own.session(), open_evidence(str(folder), folder), phase, examples)
 
     def _start_own(self, java: Java) -> "StartingSpark":

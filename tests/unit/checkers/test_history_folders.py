@@ -1,8 +1,8 @@
 """Histories that were written straight to Parquet: on the disk, in many files, at a URL."""
 
+import json
 import shutil
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from checkers.histories.by_key import collect_pieces
 from checkers.histories.files import HistoryFile, Url, is_url
-from checkers.histories.processes import make_all
-from checkers.histories.read_files import Histories, Reading
+from checkers.histories.processes import TaskProcesses
+from checkers.histories.read_files import Histories, read_texts
 from checkers.histories.read_folders import read_folders
 from checkers.histories.table import FileTable, HistoryTable, SparkTable
 from checkers.histories.tables import make_pieces
@@ -32,7 +32,7 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tu
     """A history as it was read from its lines, and a folder of its tables."""
     folder = tmp_path_factory.mktemp("with [odd] {name}*")
     (folder / "h.jsonl").write_text(to_jsonl(random_history(Random(5), 40, {"duplicate"})))
-    read = Reading([HistoryFile(3, folder / "h.jsonl")]).result().tables()
+    read = read_texts([HistoryFile(3, folder / "h.jsonl")])
     (folder / "tables").mkdir()
     for name, schema in TABLES.items():
         rows = getattr(read, name).frame().toArrow().cast(schema)
@@ -143,26 +143,31 @@ def test_files_have_the_same_rows_as_spark(spark: SparkSession, tmp_path: Path) 
     assert rows_of(renumbered)["run"].unique().to_pylist() == [5]
 
 
+@pytest.mark.processes
 def test_a_file_of_one_row_group_is_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = micro_table(*(send_row(n, n, n) for n in range(41))).drop(["committed"])
     pq.write_table(rows, tmp_path / "micro.parquet")
-    tasks: list[int] = []
+    form = pa.schema([MICRO.field("run"), MICRO.field("op")])
 
-    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            tasks.append(len(batch))
-            yield batch
+    def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
 
-    monkeypatch.setattr("checkers.histories.table.COUNT", 4)
     monkeypatch.setattr("checkers.histories.table.HERE_BYTES", 1)
     monkeypatch.setattr("checkers.histories.table.LEAST_TASK_BYTES", 1)
-    monkeypatch.setattr(
-        "checkers.histories.table.make_all", lambda calls, here: partial(make_all, calls, here=True)()
-    )
-    form = pa.schema([MICRO.field("run"), MICRO.field("op")])
-    shared = FileTable(MICRO, [(0, tmp_path / "micro.parquet")]).in_tasks(counted, form, ["run", "op"])
-    assert sorted(shared.rows()["op"].to_pylist()) == list(range(41))
-    assert len(tasks) == len(shared.files) == 4
+    with TaskProcesses() as pool:
+        pool.count = 4
+        shared = FileTable(MICRO, [(0, tmp_path / "micro.parquet")], pool).in_tasks(same, form, ["run", "op"])
+        assert sorted(shared.rows()["op"].to_pylist()) == list(range(41))
+        assert len(shared.files) == 4
+        assert all(len(FileTable(form, [file]).rows()) in {8, 11} for file in shared.files)
+
+
+def test_a_history_without_records_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    events = [{"process": 0, "type": kind, "f": "assign", "value": [1]} for kind in ("invoke", "ok")]
+    (tmp_path / "h.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    (verdict,) = check_history_files(spark, [tmp_path / "h.jsonl"], frozenset())
+    assert isinstance(verdict, Verdict)
+    assert "nothing was read" in verdict.summary, verdict.summary
 
 
 @pytest.mark.parametrize("damaged", ["ops", "micro"])

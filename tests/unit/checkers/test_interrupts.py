@@ -14,10 +14,13 @@ class FakeSpark:
     """Records what was called."""
 
     def __init__(self) -> None:
-        self.killed = self.closed = False
+        self.killed = self.closed = self.others_killed = False
 
     def kill(self) -> None:
         self.killed = True
+
+    def kill_others(self) -> None:
+        self.others_killed = True
 
     def close(self) -> None:
         self.closed = True
@@ -38,24 +41,24 @@ def handled() -> Iterator[None]:
 
 @pytest.mark.usefixtures("handled")
 def test_an_interrupt_kills_spark_and_comes_through(pending: FakeSpark) -> None:
-    with pytest.raises(KeyboardInterrupt), interruptible(cast(StartingSpark, pending)):
+    with pytest.raises(KeyboardInterrupt), interruptible(cast(StartingSpark, pending), pending.kill_others):
         signal.raise_signal(signal.SIGINT)
-    assert (pending.killed, pending.closed) == (True, True)
+    assert (pending.killed, pending.closed, pending.others_killed) == (True, True, True)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.usefixtures("handled")
 def test_without_an_interrupt_nothing_is_killed_or_closed(pending: FakeSpark) -> None:
-    with interruptible(cast(StartingSpark, pending)):
+    with interruptible(cast(StartingSpark, pending), pending.kill_others):
         assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-    assert (pending.killed, pending.closed) == (False, False)
+    assert (pending.killed, pending.closed, pending.others_killed) == (False, False, False)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.usefixtures("handled")
 def test_ignored_interrupts_remain_ignored(pending: FakeSpark) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with interruptible(cast(StartingSpark, pending)):
+    with interruptible(cast(StartingSpark, pending), pending.kill_others):
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
         signal.raise_signal(signal.SIGINT)
     assert not pending.killed
@@ -66,7 +69,7 @@ def test_another_thread_leaves_interrupts_alone(pending: FakeSpark) -> None:
     seen: list[object] = []
 
     def work() -> None:
-        with interruptible(cast(StartingSpark, pending)):
+        with interruptible(cast(StartingSpark, pending), pending.kill_others):
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=work)
