@@ -78,14 +78,16 @@ def with_spark(folder: Path) -> dict[str, object]:
     from checkers.external_tables import LOST, WR, WW
     from checkers.histories.by_key import FOUND, by_key
     from checkers.histories.files import HistoryFile
+    from checkers.histories.processes import TaskProcesses
     from checkers.histories.read_folders import read_folders
     from checkers.histories.table import collect
     from checkers.histories.tables import make_keyed, make_pieces, make_siblings
-    from fencepost.checks.spark import open_spark
+    from fencepost.checks.spark import starting_spark
 
-    with open_spark("local[*]", {}, large=True) as spark:
-        read = read_folders(lambda: spark, [HistoryFile(0, folder)], local=True)
+    with starting_spark("local[*]", {}, large=True) as pending, TaskProcesses() as pool:
+        read = read_folders(pending.session, [HistoryFile(0, folder)], local=True, pool=pool)
         found = make_pieces(read.micro, certain=True).by_group(by_key, FOUND)
+        pending.session()
         keyed, packs = make_keyed(found), found.part("pack")
         values = keyed.steps.where("first")
         conditions = {

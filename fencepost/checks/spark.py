@@ -30,7 +30,7 @@ from harness.results.verdict import EXAMPLES, Verdict
 from harness.settings.options import Options
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 log = logging.getLogger(__name__)
 
@@ -182,13 +182,6 @@ def spark_settings(
         warm_up=None if warm_up_rows is None else partial(warm_up, rows=warm_up_rows),
         needed=TASK_MODULES,
     )
-
-
-@contextmanager
-def open_spark(master: str, conf: Mapping[str, str], *, large: bool = False) -> "Iterator[SparkSession]":
-    """Start Spark with the Java of this machine, wait for it, and end it with the `with` block."""
-    with starting_spark(master, conf, large=large) as pending:
-        yield pending.session()
 
 
 @contextmanager

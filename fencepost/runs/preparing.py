@@ -86,7 +86,7 @@ def archives_beside(prepared: "PreparedEnvironment", say: Callable[[str], None])
 
     The end of the block waits for them. An exception stops them.
 
-    With archives, brokers start in half the time, and Spark starts 8 s sooner. The first run on a machine makes none,
+    With archives, brokers start in half the time, and Spark starts 2 s sooner. The first run on a machine makes none,
     because it would take a minute longer.
     """
     if prepared.kafka_is_new:
