@@ -33,7 +33,7 @@ from checkers.spark.session import interruptible
 from checkers.spark.session import SparkSettings, start_spark
 from harness.common.waiting import wait_for
 pending = start_spark(SparkSettings())
-with closing(pending), interruptible(pending), ThreadPoolExecutor() as pool:
+with closing(pending), interruptible(pending, lambda: None), ThreadPoolExecutor() as pool:
     spark = pending.session()
     job = pool.submit(lambda: spark.range(10**13).selectExpr("max(id % 7)").collect())
     wait_for(spark.sparkContext.statusTracker().getActiveJobsIds, "the job to run", 30)

@@ -1,6 +1,7 @@
 """External histories: one job checks them all, and each is compared with the definition in `tests/reference`."""
 
 import json
+import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
@@ -8,10 +9,11 @@ from pathlib import Path
 from random import Random
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from checkers.histories.check import check_histories
-from checkers.histories.table import SparkTable
+from checkers.histories.table import FileTable
 from fencepost.checks.verdict_rules import decide_external
 from harness.record.history_form import MICRO, NAMES, OPEN, OPS, OUTCOMES
 from harness.results.verdict import Verdict
@@ -59,9 +61,13 @@ def tables(drawn: Drawn) -> tuple[pa.Table, pa.Table]:
 
 def check(spark: SparkSession, drawn: Drawn) -> list[Verdict]:
     """The verdict of the product for each history."""
-    ops, micro = (SparkTable(spark.createDataFrame(table)) for table in tables(drawn))
-    names = SparkTable(spark.createDataFrame(NAMES.empty_table()))
-    findings = check_histories(ops, micro, names, range(len(drawn)), examples=1)
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for form, table in zip((OPS, MICRO, NAMES), (*tables(drawn), NAMES.empty_table()), strict=True):
+            path = Path(folder) / f"{len(files)}.parquet"
+            pq.write_table(table, path)
+            files.append(FileTable(form, [(None, path)]))
+        findings = check_histories(*files, range(len(drawn)), examples=1, session=lambda: spark)
     return [decide_external(Path("history.jsonl"), findings[run]) for run in range(len(drawn))]
 
 
