@@ -1,5 +1,6 @@
 """Functions that processes of this machine apply to files give what Spark's tasks give, and fail as those do."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from threading import Thread, active_count
+from types import SimpleNamespace
 
 import orjson
 import psutil
@@ -20,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from checkers.histories import read_files, table
 from checkers.histories.files import HistoryFile
-from checkers.histories.processes import TaskProcesses, kill_processes
+from checkers.histories.processes import MEMORY_BYTES, TaskProcesses, kill_processes, possible_count
 from checkers.histories.read_files import read_texts
 from checkers.histories.table import Batches, BatchFunction, FileTable, HistoryTable, SparkTable
 from fencepost.checks.histories import check_history_files
@@ -162,6 +164,35 @@ def test_a_damaged_file_is_named(tmp_path: Path, pool: TaskProcesses) -> None:
     path.write_bytes(data)
     with pytest.raises(UnreadableInput, match=r"micro\.parquet is damaged: a part of it cannot be read"):
         files.in_tasks(make_deal(), NUMBERED)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (pa.ArrowMemoryError("malloc of 9 failed"), "too little memory"),
+        (OSError(errno.EMFILE, "Too many open files"), "Too many open files"),
+    ],
+)
+def test_an_error_of_the_machine_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    files = micro_files(tmp_path, None)
+    monkeypatch.setattr(table.pq, "ParquetFile", fail)
+    with pytest.raises(AnalysisFailed, match=words):
+        files.rows()
+
+
+@pytest.mark.parametrize(("processors", "free_gb", "count"), [(64, 8, 8), (2, 100, 2), (4, 0, 1)])
+def test_there_are_as_many_processes_as_the_machine_can_hold(
+    monkeypatch: pytest.MonkeyPatch, processors: int, free_gb: int, count: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)), raising=False)
+    memory = SimpleNamespace(available=free_gb * MEMORY_BYTES)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
+    assert possible_count() == count
 
 
 def test_a_process_that_dies_fails_its_call_only(tmp_path: Path, pool: TaskProcesses) -> None:
