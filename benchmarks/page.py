@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 import psutil
@@ -87,7 +88,7 @@ def machine() -> str:
 
 
 def replace_section(name: str, text: str) -> None:
-    """Replace what stands between the marks of a section."""
+    """Replace the text between the two marks of a section."""
     begin, end = f"<!-- {name}: written by benchmarks.page -->", f"<!-- end of {name} -->"
     page = PAGE.read_text(encoding="utf-8")
     before, _, rest = page.partition(begin)
@@ -114,6 +115,7 @@ def verdicts(arguments: argparse.Namespace, folder: Path) -> str:
     with fencepost.shared_spark():
         first_s, *warm = (check_s(run) for _ in range(ROUNDS + 1))
     cold_s = [cost.took_s for cost in cold]
+    median = sorted(cold, key=attrgetter("took_s"))[ROUNDS // 2]
     ratio = statistics.median(cold_s) / statistics.median(bare)
     rows: Rows = [
         ["a bare PySpark session with one trivial job", spread(bare)],
@@ -125,7 +127,7 @@ def verdicts(arguments: argparse.Namespace, folder: Path) -> str:
         [
             f"A run of a minute ({tables_mb(run):.1f} MB of tables). Its phases, in seconds: {took}.",
             table(["minimum, median and maximum of three", "seconds"], rows),
-            f"The phases of the median of the cold checks, in seconds: {phases_of(sorted(cold, key=_took)[1])}.",
+            f"The phases of the median of the cold checks, in seconds: {phases_of(median)}.",
         ]
     )
 
@@ -287,10 +289,6 @@ def tables_mb(run: Path) -> float:
 def spread(values: Sequence[float]) -> str:
     """Return minimum, median and maximum as text."""
     return f"{min(values):.1f}, {statistics.median(values):.1f}, {max(values):.1f}"
-
-
-def _took(cost: ProcessCost) -> float:
-    return cost.took_s
 
 
 def say(text: str) -> None:

@@ -85,7 +85,7 @@ def with_spark(folder: Path) -> dict[str, object]:
     from fencepost.checks.spark import starting_spark
 
     with starting_spark("local[*]", {}, large=True) as pending, TaskProcesses() as pool:
-        read = read_folders(pending.session, [HistoryFile(0, folder)], local=True, pool=pool)
+        read = read_folders(pending.session, [HistoryFile(0, folder)], pool)
         found = make_pieces(read.micro, certain=True).by_group(by_key, FOUND)
         pending.session()
         keyed, packs = make_keyed(found), found.part("pack")

@@ -55,7 +55,7 @@ def make_deal(proven: pa.Table | None, uncommitted: pa.Table | None) -> Callable
 
     Args:
         proven: run and op of operations without a known outcome of which a value was ok-read. None: the outcome of
-            every operation is known. Then a send of another one raises `ValueError`.
+            every operation is known. Then a send without a known outcome raises `ValueError`.
         uncommitted: run and op of operations that read uncommitted records. None: there are none.
     """
 
@@ -71,10 +71,10 @@ def _lines_of(operations: pa.RecordBatch | pa.Table) -> np.ndarray:
     return lines
 
 
-IsOne = Callable[[pa.RecordBatch], pa.Array]
+RowTest = Callable[[pa.RecordBatch], pa.Array]
 
 
-def _is_one_of(operations: pa.Table | None) -> IsOne:
+def _is_one_of(operations: pa.Table | None) -> RowTest:
     """Return a function that says for each row of a batch whether its operation is one of these."""
     if operations is None or not len(operations):
         return lambda rows: pa.repeat(pa.scalar(False), len(rows))
@@ -83,7 +83,7 @@ def _is_one_of(operations: pa.Table | None) -> IsOne:
 
 
 def _with_committed(
-    rows: pa.RecordBatch, certain: bool, is_proven: IsOne, is_uncommitted: IsOne
+    rows: pa.RecordBatch, certain: bool, is_proven: RowTest, is_uncommitted: RowTest
 ) -> pa.RecordBatch:
     polled = rows["polled"]
     if certain:

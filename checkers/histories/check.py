@@ -127,7 +127,7 @@ def _check_together(
         if texts:
             parts.append(read_texts(texts, pool, None if local else session()))
         if folders:
-            parts.append(read_folders(session, folders, local=local, pool=pool))
+            parts.append(read_folders(session, folders, pool if local else None))
         read = reduce(Histories.with_more, parts)
         readable = [history.run for history in histories if history.run not in read.errors]
         checked = {}

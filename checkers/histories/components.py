@@ -267,7 +267,7 @@ class _Neighbours:
             else np.empty(0, np.int32)
         )
         dst = np.concatenate([ends[1][at] for ends, at in edges_of_kinds]) if edges_of_kinds else src
-        # Values that are sorted, and not their order: half the time.
+        # It takes half as long to sort values as to sort their positions.
         packed = np.sort((src.astype(np.int64) << 32) | dst)
         src, self._to = packed >> 32, packed & 0xFFFFFFFF
         starts = np.flatnonzero(begins(src))

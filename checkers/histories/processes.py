@@ -19,18 +19,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Thread
 from typing import IO, Any, TypeVar
 from weakref import WeakSet
 
 import psutil
 from pyspark.cloudpickle import dumps
 
-from harness.common.errors import AnalysisFailed, FencepostError, UnreadableInput
+from harness.common.errors import AnalysisFailed, FencepostError, value_or_error
 
 T = TypeVar("T")
 PREFIX = "fencepost-history-"
@@ -43,69 +44,49 @@ MEMORY_BYTES = 1 << 30
 """About as much memory as a call needs (see `checkers.histories.table.TASK_BYTES`)."""
 
 
-class DamagedFile(ValueError):
-    """A part of a file cannot be read."""
-
-    def __init__(self, path: str, error: str) -> None:
-        super().__init__(path, error)
-        self.path, self.error = path, error
-
-    def __str__(self) -> str:
-        return f"error while reading file {self.path}: {self.error}"
-
-
 class TaskProcesses:
-    """Processes that answer calls. Each starts when a call has none. It is a context manager, whose end ends them."""
+    """Processes that answer calls. One starts if a call finds none that is free. All end with the `with` block."""
 
-    def __init__(self) -> None:
-        self.count = possible_count()
-        self._calls: SimpleQueue[tuple[Future[Any], bytes] | None] = SimpleQueue()
-        self._threads: list[Thread] = []
+    def __init__(self, count: int | None = None) -> None:
+        self.count = count or possible_count()
+        self._threads = ThreadPoolExecutor(self.count, thread_name_prefix="history-task")
         self._workers: list[_Worker] = []  # also those that have ended
-        self._starting = Lock()
-        self._folder: str | None = None
+        self._free: list[_Worker] = []
+        self._folder = tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True)
         self._killed = False
         _POOLS.add(self)
 
     def __enter__(self) -> "TaskProcesses":
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
-        for _ in range(len(self._threads)):
-            self._calls.put(None)
-        for thread in self._threads:
-            thread.join()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        self._threads.shutdown()
+        for worker in self._workers:
+            worker.close()
+        self._folder.cleanup()
 
     def new_folder(self) -> "tempfile.TemporaryDirectory[str]":
         """Return a folder for the results of calls. The processes remove it if this process is killed."""
-        return tempfile.TemporaryDirectory(prefix=PREFIX, dir=self._own_folder(), ignore_cleanup_errors=True)
+        return tempfile.TemporaryDirectory(dir=self._folder.name, ignore_cleanup_errors=True)
 
-    def call_all(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+    def call_all(self, calls: Sequence[Callable[[], T]], *, here: bool) -> list[T]:
         """Return the results of all calls, in their order.
+
+        Args:
+            here: make the calls in this process, because they take less time than the start of another
 
         Raises:
             UnreadableInput: a file is damaged.
             AnalysisFailed: a call failed, or its process ended.
         """
-        folder = self._own_folder()
-        futures = [Future[T]() for _ in calls]
-        with self._starting:
-            for _ in range(min(self.count, len(calls)) - len(self._threads)):
-                self._threads.append(
-                    Thread(target=self._serve, args=[folder], daemon=True, name="history-task")
-                )
-                self._threads[-1].start()
-        for future, call in zip(futures, calls, strict=True):
-            self._calls.put((future, dumps(call)))  # type: ignore[no-untyped-call]
+        if here:
+            return [_raised_or_value(_answer(call)) for call in calls]
+        futures = [self._threads.submit(self._ask, dumps(call)) for call in calls]  # type: ignore[no-untyped-call]
         try:
-            return [future.result() for future in futures]
-        except BaseException:
-            running = [future for future in futures if not future.cancel()]
-            wait(running)  # they still write to the folder of their results
-            raise
+            return [_raised_or_value(future.result()) for future in futures]
+        finally:  # after a failure the others still write to the folder of their results
+            wait([future for future in futures if not future.cancel()])
 
     def kill(self) -> None:
         """Kill the processes. Calls that wait for an answer fail, and later ones too. A signal handler may call it."""
@@ -113,32 +94,19 @@ class TaskProcesses:
         for worker in tuple(self._workers):
             worker.kill()
 
-    def _own_folder(self) -> str:
-        with self._starting:
-            if self._folder is None:
-                self._folder = tempfile.mkdtemp(prefix=PREFIX)
-            return self._folder
-
-    def _serve(self, folder: str) -> None:
-        """Pass on calls to a process, and start another one if it dies."""
-        worker = None
-        while (item := self._calls.get()) is not None:
-            future, call = item
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                if self._killed:
-                    raise AnalysisFailed(INTERRUPTED)
-                if worker is None:
-                    worker = _Worker(folder)
-                    self._workers.append(worker)
-                future.set_result(worker.answer(call, killed=lambda: self._killed))
-            except Exception as error:  # noqa: BLE001 - whoever waits for the answer gets it
-                future.set_exception(error)
-            if worker is not None and worker.has_ended():
-                worker = None
-        if worker is not None:
-            worker.close()
+    def _ask(self, call: bytes) -> Any:
+        """Return the answer of a process that is free. A process that dies is not asked again."""
+        if self._killed:
+            return AnalysisFailed(INTERRUPTED)
+        try:
+            worker = self._free.pop()
+        except IndexError:
+            worker = _Worker(self._folder.name)
+            self._workers.append(worker)
+        answer = worker.answer(call, killed=lambda: self._killed)
+        if not worker.has_ended():
+            self._free.append(worker)
+        return answer
 
 
 _POOLS: WeakSet[TaskProcesses] = WeakSet()
@@ -171,7 +139,7 @@ class _Worker:
         )
 
     def answer(self, call: bytes, killed: Callable[[], bool]) -> Any:
-        """Return the result of a call. Raises `AnalysisFailed`, or `UnreadableInput` for a damaged file."""
+        """Return the answer to a call: its result, or its error. If the process ends without one, that is the error."""
         stdin, stdout = _pipe(self._process.stdin), _pipe(self._process.stdout)
         try:
             if killed():
@@ -179,13 +147,10 @@ class _Worker:
             stdin.write(LENGTH.pack(len(call)))
             stdin.write(call)
             stdin.flush()
-            done, value = pickle.load(stdout)
+            return pickle.load(stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
             why = self.close()
-            raise AnalysisFailed(INTERRUPTED if killed() else why) from None
-        if not done:
-            raise value
-        return value
+            return AnalysisFailed(INTERRUPTED if killed() else why)
 
     def kill(self) -> None:
         self._process.kill()
@@ -195,13 +160,13 @@ class _Worker:
 
     def close(self) -> str:
         """End the process. Returns why it had ended, if it had."""
+        if self._log.closed:
+            return ""
         self.kill()
         status = self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
-            try:
+            with suppress(OSError):  # the rest of a call is not sent
                 _pipe(pipe).close()
-            except OSError:  # the rest of a call
-                continue
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").strip().splitlines()
         self._log.close()
@@ -229,18 +194,15 @@ def _shared_value(path: str) -> Any:
     return pickle.loads(Path(path).read_bytes())
 
 
-def call_here(call: Callable[[], T]) -> T:
-    """Return the result of a call in this process. Raises what `TaskProcesses.call_all` raises."""
-    try:
-        return call()
-    except FencepostError:
-        raise
-    except DamagedFile as error:
-        raise UnreadableInput(f"{error.path} is damaged: a part of it cannot be read") from error
-    except MemoryError as error:
-        raise AnalysisFailed("the analysis failed: this machine has too little memory") from error
-    except Exception as error:
-        raise AnalysisFailed(f"the analysis failed: {str(error) or type(error).__name__}") from error
+def _answer(call: Callable[[], T]) -> T | FencepostError:
+    """Return the result of a call, or its error."""
+    return value_or_error(call, AnalysisFailed, lambda error: f"the analysis failed: {error}")
+
+
+def _raised_or_value(answer: T | FencepostError) -> T:
+    if isinstance(answer, FencepostError):
+        raise answer
+    return answer
 
 
 def main() -> None:
@@ -252,11 +214,7 @@ def main() -> None:
     __import__(NEEDED)
     while True:
         call = calls.get()
-        try:
-            answer: tuple[bool, object] = True, call_here(lambda call=call: pickle.loads(call)())  # type: ignore[misc]
-        except Exception as error:  # noqa: BLE001 - the other side raises it
-            answer = False, error
-        answers.write(dumps(answer))  # type: ignore[no-untyped-call]
+        answers.write(dumps(_answer(lambda call=call: pickle.loads(call)())))  # type: ignore[misc,no-untyped-call]
         answers.flush()
 
 
@@ -269,7 +227,4 @@ def _take_calls(calls: "SimpleQueue[bytes]", folder: str) -> None:
 
 
 if __name__ == "__main__":
-    # The module of that name, whose errors calls raise; this one is `__main__`.
-    from checkers.histories import processes as module  # noqa: PLW0406
-
-    module.main()
+    main()

@@ -4,7 +4,6 @@ Spark takes some seconds to start and to do its first job. So processes of this 
 the tables of all files are written to Parquet files.
 """
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,7 @@ from pyspark.sql import SparkSession
 from checkers.histories.arrays import codes, order_by
 from checkers.histories.blocks import BLOCK_BYTES, BLOCK_ROWS, OTHER_SENDS, Block, blocks_of, write_block
 from checkers.histories.files import HistoryFile
-from checkers.histories.processes import PREFIX, TaskProcesses, call_here
+from checkers.histories.processes import TaskProcesses
 from checkers.histories.table import FileTable, HistoryTable, SparkTable, union_tables
 from harness.common.errors import UnreadableInput
 from harness.model.vocabulary import EventType
@@ -68,34 +67,29 @@ class Histories:
 
 def read_texts(
     histories: Sequence[HistoryFile],
-    pool: TaskProcesses | None = None,
+    pool: TaskProcesses,
     cluster: SparkSession | None = None,
     block_bytes: int = BLOCK_BYTES,
 ) -> Histories:
     """Parse all files once. Unreadable files do not raise; they are in `errors`.
 
     Args:
-        pool: parses large files; None: this process does
+        pool: parses large files
         cluster: gets the rows, because its workers cannot open the files with the tables; None: there is no cluster
         block_bytes: the size of the parts of a file that are parsed one by one
     """
     blocks, errors = _plan(histories, block_bytes)
-    if sum(block.cost for block in blocks) < LEAST_BYTES:
-        pool = None
-    with pool.new_folder() if pool else tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
+    here = sum(block.cost for block in blocks) < LEAST_BYTES
+    with pool.new_folder() as folder:
         paths = [Path(folder) / f"{number}.arrow" for number in range(len(blocks))]
         calls = [partial(write_block, block, path) for block, path in zip(blocks, paths, strict=True)]
-        if pool:
-            pool.call_all(calls)
-        else:
-            for call in calls:
-                call_here(call)
+        pool.call_all(calls, here=here)
         parsed = [pa.ipc.open_file(pa.memory_map(str(path))).read_all() for path in paths]
         tables = _make_tables(pa.concat_tables([BLOCK_ROWS.empty_table(), *parsed]), errors)
     if cluster is not None:
         of_spark = {name: SparkTable(cluster.createDataFrame(table)) for name, table in tables.items()}
         return Histories(errors=errors, **of_spark)
-    owner = pool.new_folder() if pool else tempfile.TemporaryDirectory(prefix=PREFIX)
+    owner = pool.new_folder()
     of_files = {}
     for name, table in tables.items():
         path = Path(owner.name) / f"{name}.parquet"

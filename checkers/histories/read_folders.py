@@ -76,41 +76,39 @@ NAMELESS = f"names.parquet has a row in which one of {', '.join(REQUIRED['names'
 def read_folders(
     spark: Callable[[], SparkSession],
     folders: Sequence[HistoryFile],
-    *,
-    local: bool,
-    pool: TaskProcesses | None = None,
+    pool: TaskProcesses | None,
 ) -> Histories:
     """Return the tables of all folders. Their column `run` is replaced by the given number.
 
     Args:
-        spark: waits for Spark. It is not called for folders of files if everything is computed on this machine
-        local: everything is computed on this machine
-        pool: processes large tables of local files
+        spark: waits for Spark. It is not called for folders of local files that `pool` processes
+        pool: processes the tables of local files; None: a cluster processes all tables
     """
     errors: dict[int, UnreadableHistory] = {}
     for folder in folders:
         if (words := _wrong(spark, folder)) is not None:
             errors[folder.run] = UnreadableHistory(folder.run, None, words)
-    tables = _tables(spark, [folder for folder in folders if folder.run not in errors], local, pool)
+    tables = _tables(spark, [folder for folder in folders if folder.run not in errors], pool)
     paths = {folder.run: folder.path for folder in folders}
     for run, words in find_contradictions(tables["ops"], tables["micro"], tables["names"]).items():
         errors[run] = UnreadableHistory(run, None, f"{paths[run]}: {words}")
     sound = [folder for folder in folders if folder.run not in errors]
-    return Histories(errors=errors, **_tables(spark, sound, local, pool))
+    return Histories(errors=errors, **_tables(spark, sound, pool))
 
 
 def _tables(
-    spark: Callable[[], SparkSession], sound: Sequence[HistoryFile], local: bool, pool: TaskProcesses | None
+    spark: Callable[[], SparkSession], sound: Sequence[HistoryFile], pool: TaskProcesses | None
 ) -> dict[str, HistoryTable]:
     """Return the tables of `harness.record.history_form` of all folders together."""
-    all_files = local and all(isinstance(folder.path, Path) and _is_files(folder.path) for folder in sound)
+    all_files = all(isinstance(folder.path, Path) and _is_files(folder.path) for folder in sound)
     tables: dict[str, HistoryTable] = {}
     for name, form in TABLES.items():
         files = [(folder.run, folder.path / f"{name}.parquet") for folder in sound]
         local_files = [(run, path) for run, path in files if isinstance(path, Path)]
-        tables[name] = (
-            FileTable(form, local_files, pool) if all_files else SparkTable(scan(spark(), form, files))
-        )
+        if pool is not None and all_files:
+            tables[name] = FileTable(form, local_files, pool)
+        else:
+            tables[name] = SparkTable(scan(spark(), form, files))
     return tables
 
 

@@ -4,7 +4,6 @@ Rows are processed by a function of Arrow batches. Tasks of Spark apply it to Sp
 machine to local files (`checkers.histories.processes`). The results of both are tables again.
 """
 
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -24,10 +23,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.histories.files import Url
-from checkers.histories.processes import PREFIX, DamagedFile, TaskProcesses, call_here, share
-from checkers.spark.driver import first_line
+from checkers.histories.processes import TaskProcesses, share
 from checkers.spark.frames import checkpoint
 from checkers.stored.sources import escape_glob
+from harness.common.errors import UnreadableInput
 from harness.model.vocabulary import Isolation
 from harness.record import history_form
 from harness.record.history_form import OK, OUTCOMES
@@ -115,7 +114,7 @@ class SparkTable:
 
 @dataclass(frozen=True)
 class _Span:
-    """What a task reads of a file."""
+    """The part of a file that a task reads."""
 
     path: str
     size_bytes: int
@@ -133,7 +132,7 @@ class FileTable:
 
     form: pa.Schema
     files: Sequence[tuple[int | None, Path]]  # with the number of its history; None: its column `run` has it
-    pool: TaskProcesses | None = None  # processes large tables; None: this process does
+    pool: TaskProcesses  # processes large tables
     owner: object = None  # keeps the files as long as this table
     struct: str | None = None  # the rows are the fields of this column
 
@@ -148,7 +147,7 @@ class FileTable:
     def in_tasks(self, act: BatchFunction, form: pa.Schema, columns: Sequence[str] = ()) -> "FileTable":
         spans = self._spans()
         size_bytes = sum(span.size_bytes for span in spans)
-        count = 1 if self.pool is None else self.pool.count
+        count = self.pool.count
         if 0 < len(spans) < count and size_bytes >= HERE_BYTES:
             spans = [part for span in spans for part in _split(span, -(-count // len(spans)))]
         share_bytes = min(max(size_bytes // (4 * count), LEAST_TASK_BYTES), TASK_BYTES)
@@ -168,9 +167,8 @@ class FileTable:
         if groups is not None and sizes.sum() >= HERE_BYTES:
             shares = [(int(group), int(group)) for group in np.flatnonzero(sizes)]
         else:
-            count = 1 if self.pool is None else self.pool.count
             before = np.cumsum(sizes) - sizes
-            share_bytes = min(TASK_BYTES, max(int(sizes.sum()) // count, HERE_BYTES, 1))
+            share_bytes = min(TASK_BYTES, max(int(sizes.sum()) // self.pool.count, HERE_BYTES, 1))
             starts = np.flatnonzero(np.diff(before // share_bytes, prepend=-1))
             ends = np.append(starts[1:], len(sizes))[: len(starts)] - 1
             shares = list(zip(starts.tolist(), ends.tolist(), strict=True))
@@ -187,7 +185,11 @@ class FileTable:
         return replace(self, form=pa.schema(list(self.form.field(name).type)), struct=name)
 
     def rows(self) -> pa.Table:
-        return call_here(lambda: pa.Table.from_batches(_read(self._spans(), self.form), self.form))
+        (rows,) = self.pool.call_all([self._all_rows], here=True)
+        return rows
+
+    def _all_rows(self) -> pa.Table:
+        return pa.Table.from_batches(_read(self._spans(), self.form), self.form)
 
     def rows_if_few(self) -> pa.Table | None:
         count = 0
@@ -214,20 +216,15 @@ class FileTable:
         self, tasks: Sequence[Sequence[_Span]], act: BatchFunction, wanted: pa.Schema, form: pa.Schema
     ) -> "FileTable":
         """Apply `act` to each list of spans. Returns a table of the files that this writes."""
-        large = sum(span.size_bytes for spans in tasks for span in spans) >= HERE_BYTES
-        pool = self.pool if large else None
-        folder = pool.new_folder() if pool else tempfile.TemporaryDirectory(prefix=PREFIX)
+        here = sum(span.size_bytes for spans in tasks for span in spans) < HERE_BYTES
+        folder = self.pool.new_folder()
         paths = [Path(folder.name) / f"{number}.arrow" for number in range(len(tasks))]
-        get_act = share(act, Path(folder.name) / "act") if pool else partial(_same, act)
+        get_act = partial(_same, act) if here else share(act, Path(folder.name) / "act")
         calls = [
             partial(_write, path, get_act, spans, wanted, form)
             for spans, path in zip(tasks, paths, strict=True)
         ]
-        if pool:
-            pool.call_all(calls)
-        else:
-            for call in calls:
-                call_here(call)
+        self.pool.call_all(calls, here=here)
         return FileTable(form, [(None, path) for path in paths], self.pool, folder)
 
 
@@ -245,6 +242,7 @@ def scan(spark: SparkSession, form: pa.Schema, files: Iterable[tuple[int | None,
 def union_tables(table: HistoryTable, other_table: HistoryTable) -> HistoryTable:
     """Return the rows of both tables."""
     if isinstance(table, FileTable) and isinstance(other_table, FileTable):
+        assert table.struct is None and other_table.struct is None, "the parts of tables are not united"
         owners = (table.owner, other_table.owner)
         return FileTable(table.form, [*table.files, *other_table.files], table.pool, owners)
     return SparkTable(table.frame().unionByName(other_table.frame()))
@@ -302,7 +300,7 @@ def _read(spans: Iterable[_Span], wanted: pa.Schema) -> Batches:
             # The system's other errors say nothing about the file.
             if span.group is None or getattr(error, "errno", None) not in {None, EIO}:
                 raise
-            raise DamagedFile(span.path, first_line(error)) from error
+            raise UnreadableInput(f"{span.path} is damaged: a part of it cannot be read") from error
 
 
 def _parquet_rows(span: _Span, wanted: pa.Schema) -> Batches:

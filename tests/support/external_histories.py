@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from checkers.histories.check import check_histories
+from checkers.histories.processes import TaskProcesses
 from checkers.histories.table import FileTable
 from fencepost.checks.verdict_rules import decide_external
 from harness.record.history_form import MICRO, NAMES, OPEN, OPS, OUTCOMES
@@ -66,7 +67,7 @@ def check(spark: SparkSession, drawn: Drawn) -> list[Verdict]:
         for form, table in zip((OPS, MICRO, NAMES), (*tables(drawn), NAMES.empty_table()), strict=True):
             path = Path(folder) / f"{len(files)}.parquet"
             pq.write_table(table, path)
-            files.append(FileTable(form, [(None, path)]))
+            files.append(FileTable(form, [(None, path)], TaskProcesses()))
         findings = check_histories(*files, range(len(drawn)), examples=1, session=lambda: spark)
     return [decide_external(Path("history.jsonl"), findings[run]) for run in range(len(drawn))]
 

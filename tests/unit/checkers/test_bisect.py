@@ -112,14 +112,15 @@ def right(tmp_path: Path) -> Path:
     return tmp_path / "right.jsonl"
 
 
+@pytest.mark.parametrize("kind", [PySparkException, AnalysisFailed])
 def test_findings_are_kept_if_the_graph_cannot_be_searched(
-    spark: SparkSession, right: Path, monkeypatch: Any
+    spark: SparkSession, right: Path, monkeypatch: Any, kind: type[Exception]
 ) -> None:
     wrong = right.with_name("wrong.jsonl")
     wrong.write_text(to_jsonl(random_history(Random(2), 30, {"poll-skip"})))
 
     def crash(*_: Any) -> Any:
-        raise PySparkException("out of cheese")
+        raise kind("out of cheese")
 
     monkeypatch.setattr("checkers.histories.tables.make_components", crash)
     (verdict,) = check_history_files(spark, [wrong], frozenset())

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.scale import write
 from checkers.histories.files import HistoryFile
+from checkers.histories.processes import TaskProcesses
 from checkers.histories.read_folders import REQUIRED, find_contradictions, read_folders
 from checkers.histories.table import FileTable
 from fencepost.checks.histories import check_history_files
@@ -105,7 +106,7 @@ CHANGES: list[tuple[str, Callable[[Tables], None]]] = [
 def _tables(*folders: Path) -> dict[str, FileTable]:
     """Tables that are read here, without Spark."""
     return {
-        name: FileTable(schema, [(n, f / f"{name}.parquet") for n, f in enumerate(folders)])
+        name: FileTable(schema, [(n, f / f"{name}.parquet") for n, f in enumerate(folders)], TaskProcesses())
         for name, schema in TABLES.items()
     }
 
@@ -167,7 +168,7 @@ def test_a_null_in_one_of_many_files_is_reported(spark: SparkSession, tmp_path: 
     null = whole.slice(2, 1).set_column(1, "key", pa.array([None], pa.int64()))
     for number, rows in enumerate((whole.slice(0, 2), null, whole.slice(3))):
         pq.write_table(rows, folder / "micro.parquet" / f"part-{number}.parquet")
-    read = read_folders(lambda: spark, [HistoryFile(4, folder), HistoryFile(5, more)], local=True)
+    read = read_folders(lambda: spark, [HistoryFile(4, folder), HistoryFile(5, more)], TaskProcesses())
     assert read.errors.keys() == {4}
     assert str(read.errors[4]).startswith(f"{folder}: micro.parquet has a row in which one of op, key, value")
 

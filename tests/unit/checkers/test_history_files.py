@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from checkers.histories.files import HistoryFile
 from checkers.histories.names import name_of
+from checkers.histories.processes import TaskProcesses
 from checkers.histories.read_files import Histories, read_texts
 from harness.record.history_form import FAIL, INFO, MICRO, NAMES, OK, OPEN, OPS
 
@@ -124,7 +125,7 @@ def runs(folder: Path) -> Mapping[str, int]:
 @pytest.fixture(scope="module")
 def read(spark: SparkSession, folder: Path, runs: Mapping[str, int]) -> Histories:
     files = [HistoryFile(run, folder / name) for name, run in runs.items()]
-    return read_texts(files, block_bytes=BLOCK_BYTES)
+    return read_texts(files, TaskProcesses(), block_bytes=BLOCK_BYTES)
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +162,7 @@ MICRO_OF_GOOD = [
 
 def test_sends_without_any_completion_are_read(spark: SparkSession, tmp_path: Path):
     (tmp_path / "open.jsonl").write_bytes(jsonl([e(1, "invoke", [send(4), send(5)])]))
-    read = read_texts([HistoryFile(0, tmp_path / "open.jsonl")])
+    read = read_texts([HistoryFile(0, tmp_path / "open.jsonl")], TaskProcesses())
     assert [row.asDict()["value"] for row in read.micro.frame().orderBy("n").collect()] == [4, 5]
 
 
@@ -228,7 +229,7 @@ def test_an_empty_file_has_no_rows(rows: Callable[..., list[tuple]]):
 def test_the_tables_have_their_columns(spark: SparkSession, read: Histories):
     from pyspark.sql.pandas.types import to_arrow_type
 
-    nothing = read_texts([HistoryFile(1, Path("nowhere.edn"))])
+    nothing = read_texts([HistoryFile(1, Path("nowhere.edn"))], TaskProcesses())
     for histories in (read, nothing):
         for table, schema in ((histories.ops, OPS), (histories.micro, MICRO), (histories.names, NAMES)):
             frame = table.frame()
@@ -251,5 +252,5 @@ def test_two_texts_with_one_number_are_reported(
         return real(rows.set_column(at, field, pa.array(names, field.type)), errors)
 
     monkeypatch.setattr(under_test, "_numbered", colliding)
-    read = read_texts([HistoryFile(0, tmp_path / "h.jsonl")])
+    read = read_texts([HistoryFile(0, tmp_path / "h.jsonl")], TaskProcesses())
     assert read.errors[0].message == '"a" and "x" have the same hash: rename one of them'

@@ -32,7 +32,7 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tu
     """A history as it was read from its lines, and a folder of its tables."""
     folder = tmp_path_factory.mktemp("with [odd] {name}*")
     (folder / "h.jsonl").write_text(to_jsonl(random_history(Random(5), 40, {"duplicate"})))
-    read = read_texts([HistoryFile(3, folder / "h.jsonl")])
+    read = read_texts([HistoryFile(3, folder / "h.jsonl")], TaskProcesses())
     (folder / "tables").mkdir()
     for name, schema in TABLES.items():
         rows = getattr(read, name).frame().toArrow().cast(schema)
@@ -64,7 +64,9 @@ def test_a_folder_is_read_wherever_it_lies(spark: SparkSession, written: tuple[H
         9: folder / "parts",
         10: Url(f"file://{folder}/parts"),
     }
-    read = read_folders(lambda: spark, [HistoryFile(run, path) for run, path in forms.items()], local=True)
+    read = read_folders(
+        lambda: spark, [HistoryFile(run, path) for run, path in forms.items()], TaskProcesses()
+    )
     assert not read.errors
     for run in forms:
         for name in TABLES:
@@ -90,7 +92,7 @@ def test_an_error_in_a_folder_is_reported_and_stops_no_other(
         HistoryFile(10 + run, Url(f"file://{tmp_path}/{name}")) for run, (name, _) in wrong.items()
     ]
     history_files += [HistoryFile(0, folder / "tables"), HistoryFile(20, Url("nofs://bucket/history"))]
-    read = read_folders(lambda: spark, history_files, local=True)
+    read = read_folders(lambda: spark, history_files, TaskProcesses())
     assert set(read.errors) == {1, 2, 3, 11, 12, 13, 20}
     for run, (name, words) in wrong.items():
         for number in (run, 10 + run):
@@ -136,10 +138,12 @@ def test_files_have_the_same_rows_as_spark(spark: SparkSession, tmp_path: Path) 
     micro = given_rows.drop(["committed"])
     pq.write_table(micro, tmp_path / "micro.parquet", row_group_size=7)
     of_spark = make_pieces(SparkTable(spark.createDataFrame(micro)), certain=True)
-    of_files = make_pieces(FileTable(MICRO, [(0, tmp_path / "micro.parquet")]), certain=True)
+    of_files = make_pieces(FileTable(MICRO, [(0, tmp_path / "micro.parquet")], TaskProcesses()), certain=True)
     dealt, of_both = (sorted(map(str, rows_of(pieces).to_pylist())) for pieces in (of_spark, of_files))
     assert of_both == dealt == sorted(map(str, given_rows.to_pylist()))
-    renumbered = make_pieces(FileTable(MICRO, [(5, tmp_path / "micro.parquet")]), certain=True)
+    renumbered = make_pieces(
+        FileTable(MICRO, [(5, tmp_path / "micro.parquet")], TaskProcesses()), certain=True
+    )
     assert rows_of(renumbered)["run"].unique().to_pylist() == [5]
 
 
@@ -154,12 +158,11 @@ def test_a_file_of_one_row_group_is_shared_out(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr("checkers.histories.table.HERE_BYTES", 1)
     monkeypatch.setattr("checkers.histories.table.LEAST_TASK_BYTES", 1)
-    with TaskProcesses() as pool:
-        pool.count = 4
+    with TaskProcesses(4) as pool:
         shared = FileTable(MICRO, [(0, tmp_path / "micro.parquet")], pool).in_tasks(same, form, ["run", "op"])
         assert sorted(shared.rows()["op"].to_pylist()) == list(range(41))
         assert len(shared.files) == 4
-        assert all(len(FileTable(form, [file]).rows()) in {8, 11} for file in shared.files)
+        assert all(len(FileTable(form, [file], pool).rows()) in {8, 11} for file in shared.files)
 
 
 def test_a_history_without_records_is_read(spark: SparkSession, tmp_path: Path) -> None:
