@@ -41,6 +41,7 @@ from checkers.findings import (
     MAX_SHOWN,
     AnomalyWording,
     Rule,
+    Suspect,
     finding,
     join_shown,
     log_transaction,
@@ -212,6 +213,9 @@ RULES = (
 )
 """One finding for each operation and rule. For the rules over inputs: one for each operation and input."""
 OFFSETS_OUTSIDE = "an offset was committed outside a transaction"
+SUMMED = "visible and size(adds) > 0"
+"""The input must add to a sum."""
+SUSPECTS = (Suspect("inputs", SUMMED),)
 
 
 def offset_output_mismatch(tables: Tables) -> DataFrame:
@@ -251,7 +255,7 @@ def offset_output_mismatch(tables: Tables) -> DataFrame:
         )
     )
     due = (
-        tables.inputs.where("visible and size(adds) > 0")
+        tables.inputs.where(SUMMED)
         .selectExpr("run", "tp", "offset", "inline(adds)")
         .join(broadcast(within), on=["run", "topic"], how="left_semi")
         .select("run", "group", "tp", "offset")

@@ -122,11 +122,11 @@ def run_checkers(
         contents: the runs whose records are shown with their content
     """
     phase("checks")
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="facts") as pool:
+    with ThreadPoolExecutor(max_workers=2, thread_name_prefix="facts") as pool:
+        counting = pool.submit(count_and_select, tables, checkers)
         joins = pool.submit(query_joins, s, tables)
-        counts, selection = count_and_select(tables, checkers)
-        facts_future = pool.submit(lambda: gather_facts(s, tables, counts, joins.result()))
-        findings = collect(tables, checkers, examples, selection)
+        facts_future = pool.submit(lambda: gather_facts(s, tables, counting.result()[0], joins.result()))
+        findings = collect(tables, checkers, examples, lambda: counting.result()[1])
         facts = facts_future.result()
     phase("examples")
     explain_all(s, tables, checkers, findings, facts, contents)
@@ -159,21 +159,23 @@ def collect(
     tables: Tables | ExternalTables,
     checkers: Sequence[Checker],
     examples: int,
-    selection: Selection | None = None,
+    select: Callable[[], Selection | None] = lambda: None,
 ) -> CollectedFindings:
     """Run the checkers on the shared tables, and keep the first `examples` findings of each anomaly.
 
     Args:
-        selection: the queries that can find anything, see `count_and_select`. None: all of them.
+        select: waits for the queries that can find anything, see `count_and_select`. Meanwhile the queries run that no
+            selection can leave out. None: all of them.
     """
     crashed: dict[str, Reason] = {}
-
-    def can_find(checker: Checker) -> bool:
-        return selection is None or not checker.suspects(tables) or checker.module in selection.modules
-
+    always = [checker for checker in checkers if not checker.suspects(tables)]
     with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="checkers") as pool:
-        futures = [
-            pool.submit(_by_query, tables, checker, crashed) for checker in checkers if can_find(checker)
+        futures = [pool.submit(_by_query, tables, checker, crashed) for checker in always]
+        selection = select()
+        futures += [
+            pool.submit(_by_query, tables, checker, crashed)
+            for checker in checkers
+            if checker not in always and (selection is None or checker.module in selection.modules)
         ]
         futures += [
             pool.submit(_by_rules, tables, table, rules, crashed)

@@ -229,7 +229,14 @@ STATES = {
 """Conditions on the rows of `states`, each counted: transactions that timed out or are complete."""
 
 
-FACT_TABLES = ("log_entries", "operations", "attempts", "inputs", "log_transactions", "states")
+COUNTED: Mapping[str, Mapping[str, str]] = {
+    "attempts": ATTEMPTS,
+    "log_transactions": LOG_TRANSACTIONS,
+    "markers": {"doubtful": "doubtful"},
+    "states": STATES,
+}
+"""By shared table: the conditions of which only the rows are counted."""
+FACT_TABLES = ("log_entries", "operations", "inputs", *COUNTED)
 """The shared tables whose rows are counted."""
 
 
@@ -244,13 +251,10 @@ def facts_query(tables: Tables, table: str) -> TableQuery | None:
             name: f"operation.f != 'init' and ({condition})" for name, condition in OPERATIONS.items()
         }
         return TableQuery(table, tables.operations, condition)
-    if table == "attempts":
-        return TableQuery(table, tables.attempts, ATTEMPTS)
     if table == "inputs":
         return TableQuery(table, tables.inputs, {}, sums={"expected": "size(expected)", "sums": "size(adds)"})
-    if table == "log_transactions":
-        return TableQuery(table, tables.log_transactions, LOG_TRANSACTIONS)
-    return TableQuery(table, tables.states, STATES) if table == "states" else None
+    counted = COUNTED.get(table)
+    return None if counted is None else TableQuery(table, getattr(tables, table), counted)
 
 
 def gather_facts(
@@ -283,7 +287,6 @@ def query_joins(s: Sources, tables: Tables) -> list[tuple[int, Fact]]:
             _rows(_unknown_markers(s, tables), "markers"),
             _rows(count_merged_transactions(tables.operations, tables.markers), "merged"),
             _rows(count_shared_producers(tables.states), "producers"),
-            _rows(count_doubtful_producers(tables.markers), "doubtful"),
             _rows(_disorder(s), "disorder"),
         ]
     )
@@ -341,6 +344,8 @@ def _joins_if_any(s: Sources, tables: Tables, counts: Tally) -> list[DataFrame]:
         parts.append(_rows(_read_within(s, tables), "within"))
     if counts.any_row_matches("operations", "of_several") and _reads_several(tables):
         parts.append(_rows(_several_topics(tables), "shapes"))
+    if counts.any_row_matches("markers", "doubtful"):
+        parts.append(_rows(count_doubtful_producers(tables.markers), "doubtful"))
     if counts.any_row_matches("attempts", "stray"):
         parts += [_rows(_unknown_journals(tables), "values"), _rows(_cut_journals(tables), "cut")]
     if any(row["journaled"] is False for row in tables.facts["stage"]):

@@ -16,10 +16,13 @@ SUSPICIOUS = [
     "precommitted_read",
     "unseen",
     "phantom",
+    "offset_output_mismatch",
     "lost_input",
     "aggregate_mismatch",
 ]
 """The checkers that have suspects."""
+WITHOUT_CASES = ("offset_output_mismatch",)
+"""Its query is about runs without journals, which no case is. `test_custom_pipelines` has such runs."""
 
 
 def test_these_cases_have_suspects(tables: Tables) -> None:
@@ -27,7 +30,9 @@ def test_these_cases_have_suspects(tables: Tables) -> None:
 
 
 @pytest.mark.parametrize(
-    "checker", [one for one in STORE_CHECKERS if one.module in SUSPICIOUS], ids=lambda one: one.module
+    "checker",
+    [one for one in STORE_CHECKERS if one.module in SUSPICIOUS and one.module not in WITHOUT_CASES],
+    ids=lambda one: one.module,
 )
 def test_every_run_with_a_finding_has_a_suspect(checker: Checker, tables: Tables) -> None:
     looked = checker.find(tables)
