@@ -99,11 +99,11 @@ def undecided_rows(
     facts: RunFacts,
 ) -> Iterator[NotDecided]:
     """Yield the rows of a run that a checker calls undecided, by their reasons."""
-    prefix = anomaly + UNDECIDED_INFIX
-    for (of_run, name, _), found in rows.items():
-        if of_run == run and name.startswith(prefix):
-            words = checker.undecided_because[name.removeprefix(prefix)]
-            yield _described(anomaly, name, found, words, subjects, facts)
+    for key, words in checker.undecided_because.items():
+        name = anomaly + UNDECIDED_INFIX + key
+        for absence in (False, True):
+            if (found := rows.get((run, name, absence))) is not None:
+                yield _described(anomaly, name, found, words, subjects, facts)
 
 
 def without_evidence(

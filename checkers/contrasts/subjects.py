@@ -73,7 +73,7 @@ def select_subjects(s: Sources, tables: Tables, findings: DataFrame) -> dict[int
     if not counts:
         return {}
     runs = sorted({run for run, _ in counts})
-    in_runs = f"run in ({', '.join(f'{run}L' for run in runs)})"
+    in_runs = f"run in {_numbers(runs)}"
     universe = {kind: each.where(in_runs) for kind, each in _universe(s, tables).items()}
     kinds: dict[int, dict[str, SampledSubjects]] = defaultdict(dict)
     for kind in sorted({kind for _, kind in counts}):
@@ -138,8 +138,8 @@ def _universe(s: Sources, tables: Tables) -> dict[str, DataFrame]:
     expected = "size(expected) > 0 or size(adds) > 0"
     owing = tables.inputs.where(expected).select("run").distinct().toArrow()["run"].to_pylist()
     # An input of a topic that owes nothing, such as a table that is joined, is no input that could be affected.
-    of_run = " and ".join(f"run != {run}L" for run in owing) or "true"
-    inputs = tables.inputs.where(f"visible and ({expected} or ({of_run}))").selectExpr(
+    owes_nothing = f"run not in {_numbers(owing)}" if owing else "true"
+    inputs = tables.inputs.where(f"visible and ({expected} or {owes_nothing})").selectExpr(
         *("run", "cast(tp as bigint) as tp", "offset", f"{nothing} as op"),
         "cast(get(filter(outputs, o -> o.visible), 0).tp as bigint) as other_tp",
     )
@@ -154,6 +154,11 @@ def _universe(s: Sources, tables: Tables) -> dict[str, DataFrame]:
         *("operation.journal", "operation.call_ns", "size(records) as size"),
     )
     return {INPUT: inputs, RECORD: records, TRANSACTION: transactions}
+
+
+def _numbers(runs: Collection[int]) -> str:
+    """Return SQL for a list of runs, which must not be empty."""
+    return f"({', '.join(f'{run}L' for run in runs)})"
 
 
 def _sample(
