@@ -38,7 +38,7 @@ from harness.results.run_metadata import RunMetadata
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
 ROUNDS = 3
 TIME_LIMIT_S = 60.0
-COUNTS = (1, 10, 50)
+COUNTS = (1, 10, 20)
 """How many stored runs are checked in one call."""
 COPIED = ("metadata.json", "verdict.json", HISTORY_FILE)
 """The files of a run folder that a verdict needs, besides its plan and its tables."""

@@ -174,7 +174,7 @@ def _rows(
 class ProcessCost:
     """The cost of a process and its descendants, and its output."""
 
-    took_s: float  # until its verdict
+    took_s: float  # until its last verdict
     ended_s: float
     processor_s: float
     peak_mb: float
@@ -194,12 +194,12 @@ def run_cold(arguments: list[str]) -> ProcessCost:
         tempfile.TemporaryFile("w+", encoding="utf-8") as answer,
     ):
         child = subprocess.Popen([sys.executable, *arguments], stdout=answer, stderr=stderr)
-        peak, used_s, answered_s = 0.0, dict[int, float](), 0.0
+        peak, used_s, answered_s, answered = 0.0, dict[int, float](), 0.0, 0
         watched = psutil.Process(child.pid)
         while child.poll() is None:
             peak = max(peak, _sample(watched, used_s))
-            if not answered_s and os.fstat(answer.fileno()).st_size:
-                answered_s = time.monotonic() - began_s
+            if (size := os.fstat(answer.fileno()).st_size) > answered:
+                answered_s, answered = time.monotonic() - began_s, size
             try:
                 child.wait(0.1)
             except subprocess.TimeoutExpired:

@@ -22,7 +22,7 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("fencepost")
 
 UNIT = Path(__file__).parent / "unit"
-APART = ("tests/web/", "tests/integration/test_check_histories.py")
+APART = ("tests/web/", "tests/integration/test_check_histories.py", "tests/integration/test_spark.py")
 """Tests that need neither a cluster nor the Spark that others share."""
 _SKIPPED = pytest.StashKey[dict[str, int]]()
 _ANOMALIES = pytest.StashKey[frozenset[str]]()
