@@ -205,10 +205,13 @@ def run_cold(arguments: list[str]) -> ProcessCost:
             except subprocess.TimeoutExpired:
                 continue
         ended_s = time.monotonic() - began_s
+        if os.fstat(answer.fileno()).st_size > answered:
+            answered_s = ended_s
         answer.seek(0)
         stderr.seek(0)
-        took_s = answered_s or ended_s
-        return ProcessCost(took_s, ended_s, sum(used_s.values()), peak, answer.read(), stderr.read())
+        return ProcessCost(
+            answered_s or ended_s, ended_s, sum(used_s.values()), peak, answer.read(), stderr.read()
+        )
 
 
 def _sample(process: psutil.Process, used_s: dict[int, float]) -> float:

@@ -25,11 +25,11 @@ from pyspark.sql import functions as F
 
 from checkers.findings import NO_OPERATIONS, AnomalyWording, Suspect, finding, record_position
 from checkers.spark.frames import broadcast
+from checkers.stored.inputs import ADDING
 from checkers.stored.tables import Tables
 from harness.common.wording import printable
 from harness.results.example import CONTENT_LIMIT, Example
 
-ADDING = "visible and size(adds) > 0"
 SUMMED = "found and visible and state is not null and not sentinel"
 SUSPECTS = (Suspect("inputs", ADDING), Suspect("log_entries", SUMMED))
 

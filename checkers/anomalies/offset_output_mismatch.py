@@ -52,6 +52,7 @@ from checkers.findings import (
     records,
 )
 from checkers.spark.frames import broadcast
+from checkers.stored.inputs import ADDING
 from checkers.stored.operations import CLAIMS_WITHOUT_COMMIT
 from checkers.stored.tables import Tables
 from harness.common.wording import join_words, printable
@@ -213,9 +214,7 @@ RULES = (
 )
 """One finding for each operation and rule. For the rules over inputs: one for each operation and input."""
 OFFSETS_OUTSIDE = "an offset was committed outside a transaction"
-SUMMED = "visible and size(adds) > 0"
-"""The input must add to a sum."""
-SUSPECTS = (Suspect("inputs", SUMMED),)
+SUSPECTS = (Suspect("inputs", ADDING),)
 
 
 def offset_output_mismatch(tables: Tables) -> DataFrame:
@@ -255,7 +254,7 @@ def offset_output_mismatch(tables: Tables) -> DataFrame:
         )
     )
     due = (
-        tables.inputs.where(SUMMED)
+        tables.inputs.where(ADDING)
         .selectExpr("run", "tp", "offset", "inline(adds)")
         .join(broadcast(within), on=["run", "topic"], how="left_semi")
         .select("run", "group", "tp", "offset")

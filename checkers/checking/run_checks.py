@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -75,6 +75,14 @@ class CheckOutput:
     """Run, effect and cause: every finding of the effect shares an operation with one of the cause."""
     subjects: Mapping[int, RunSubjects] = field(default_factory=dict)
     """By run: what findings are about, if there are more than a few."""
+
+    @cached_property
+    def by_run(self) -> Mapping[int, Mapping[tuple[str, bool], Findings]]:
+        """The findings of each run, by anomaly and absence."""
+        by_run: dict[int, dict[tuple[str, bool], Findings]] = defaultdict(dict)
+        for (run, name, absence), found in self.findings.items():
+            by_run[run][name, absence] = found
+        return by_run
 
 
 @dataclass(frozen=True)

@@ -200,13 +200,13 @@ def _not_decided(
     about: RunFacts,
 ) -> list[NotDecided]:
     """Return what the checks that were made could not decide."""
-    subjects = output.subjects.get(run.run, RunSubjects())
+    subjects, findings = output.subjects.get(run.run, RunSubjects()), output.by_run.get(run.run, {})
     undecided: list[NotDecided] = []
     for checker in STORE_CHECKERS:
         gaps = list(missing.reasons.values()) if _rests_on_gaps(run, checker, missing) else []
         for name in set(checker.anomalies) - set(not_checked):
-            undecided += undecided_rows(run.run, checker, name, output.findings, subjects, about)
-            absent = output.findings.get((run.run, name, True))
+            undecided += undecided_rows(checker, name, findings, subjects, about)
+            absent = findings.get((name, True))
             if gaps and absent:
                 undecided.append(without_evidence(name, absent, gaps[0], subjects, about))
     return undecided

@@ -91,19 +91,21 @@ def partitions_of(comparison: SubjectComparison, affected: Flags) -> Mapping[str
 
 
 def undecided_rows(
-    run: int,
     checker: Checker,
     anomaly: str,
-    rows: Mapping[tuple[int, str, bool], Findings],
+    rows: Mapping[tuple[str, bool], Findings],
     subjects: RunSubjects,
     facts: RunFacts,
 ) -> Iterator[NotDecided]:
-    """Yield the rows of a run that a checker calls undecided, by their reasons."""
-    for key, words in checker.undecided_because.items():
-        name = anomaly + UNDECIDED_INFIX + key
-        for absence in (False, True):
-            if (found := rows.get((run, name, absence))) is not None:
-                yield _described(anomaly, name, found, words, subjects, facts)
+    """Yield the rows of a run that a checker calls undecided, by their reasons.
+
+    `rows`: the findings of the run, by anomaly and absence.
+    """
+    prefix = anomaly + UNDECIDED_INFIX
+    for (name, _), found in rows.items():
+        if name.startswith(prefix):
+            words = checker.undecided_because[name.removeprefix(prefix)]
+            yield _described(anomaly, name, found, words, subjects, facts)
 
 
 def without_evidence(

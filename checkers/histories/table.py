@@ -192,12 +192,17 @@ class FileTable:
         return pa.Table.from_batches(_read(self._spans(), self.form), self.form)
 
     def rows_if_few(self) -> pa.Table | None:
-        count = 0
-        for rows in _read(self._spans(), self.form):
-            count += rows.num_rows
+        (rows,) = self.pool.call_all([self._few_rows], here=True)
+        return rows
+
+    def _few_rows(self) -> pa.Table | None:
+        batches, count = [], 0
+        for batch in _read(self._spans(), self.form):
+            batches.append(batch)
+            count += batch.num_rows
             if count > FEW_ROWS:
                 return None
-        return self.rows()
+        return pa.Table.from_batches(batches, self.form)
 
     def _spans(self) -> list[_Span]:
         spans: list[_Span] = []

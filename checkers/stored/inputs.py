@@ -30,6 +30,8 @@ a visible output of its own. A visible output that has an unexpected digest take
 because `corrupt` finds it. A repeated output takes the place of none. If a digest is not known, only the number of
 outputs is compared.
 """
+ADDING = "visible and size(adds) > 0"
+"""The input is visible and must add to a sum."""
 
 
 def make_groups(

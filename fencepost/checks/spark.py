@@ -10,7 +10,7 @@ from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -28,9 +28,6 @@ from harness.environment.java import Java, find_java, last_line
 from harness.processes.guardian import sweep_leftovers
 from harness.results.verdict import EXAMPLES, Verdict
 from harness.settings.options import Options
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger(__name__)
 

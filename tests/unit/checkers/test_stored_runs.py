@@ -39,10 +39,6 @@ class Crashing(Checker):
     def undecided(self, tables: Tables) -> None:  # type: ignore[override]
         return None
 
-    @property
-    def undecided_because(self) -> Mapping[str, tuple[str, str]]:
-        return {}
-
     def find(self, tables: Tables) -> DataFrame:
         return tables.tps.select(
             "run",
