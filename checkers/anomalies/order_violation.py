@@ -67,8 +67,7 @@ def order_violation(tables: Tables) -> DataFrame:
         input_before=record_position("in_tp", "before.input"),
         records=f"array({record_position('tp', 'before.offset')}, {record_position()})",
     )
-    any_growth = any(row["growths"] for row in tables.facts["partition"])
-    return reversed_outputs.unionByName(_in_several_partitions(outputs, any_growth))
+    return reversed_outputs.unionByName(_in_several_partitions(outputs))
 
 
 def _ordered_outputs(tables: Tables) -> DataFrame:
@@ -94,20 +93,20 @@ def _ordered_outputs(tables: Tables) -> DataFrame:
     )
 
 
-def _in_several_partitions(outputs: DataFrame, any_growth: bool) -> DataFrame:
+def _in_several_partitions(outputs: DataFrame) -> DataFrame:
     """Return one row for each key and output name that is in more partitions than the growth of the topic explains."""
-    moving = outputs.selectExpr("*", "false as wanders")
-    if any_growth:
-        of_grown_topics = (
-            outputs.where("growths > 0")
-            .selectExpr("*", f"producer_id is not null and tp != lag(tp) {BY_PRODUCER} as moved")
-            .selectExpr("*", f"coalesce(count_if(moved) {BY_PRODUCER} > {MOVES} * growths, false) as wanders")
-            .drop("moved")
-        )
-        moving = moving.where("growths = 0").unionByName(of_grown_topics)
+    of_grown_topics = (
+        outputs.where("growths > 0")
+        .selectExpr("*", f"producer_id is not null and tp != lag(tp) {BY_PRODUCER} as moved")
+        .selectExpr("*", f"coalesce(count_if(moved) {BY_PRODUCER} > {MOVES} * growths, false) as wanders")
+        .drop("moved")
+    )
     first = "struct(tp, min(struct(offset, input, ops)) as first)"
     partitions = (
-        moving.groupBy(*OUTPUT, "growths", "tp")
+        outputs.where("growths = 0")
+        .selectExpr("*", "false as wanders")
+        .unionByName(of_grown_topics)
+        .groupBy(*OUTPUT, "growths", "tp")
         .agg(F.expr(f"{first} as partition"), F.expr("bool_or(wanders) as wanders"))
         .groupBy(*OUTPUT, "growths")
         .agg(
