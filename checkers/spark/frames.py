@@ -67,6 +67,11 @@ def collect_small(frame: DataFrame) -> DataFrame:
     return local_table(frame.sparkSession, frame.toArrow())
 
 
+def store_changed(changed: DataFrame, recorded: DataFrame) -> DataFrame:
+    """Compute a changed table now, and store it as the recorded table is: inlined, or see `checkpoint`."""
+    return collect_small(changed) if recorded in _INLINED else checkpoint(changed)
+
+
 def local_rows(frame: DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a small table. A table that was inlined is not collected again."""
     table = _INLINED.get(frame)

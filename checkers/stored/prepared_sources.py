@@ -15,14 +15,16 @@ the same key. They are matched in this order:
 - If no expected output is left, an output is matched with the last expected output, which then has too many.
 
 Visible outputs are matched separately from those that are not visible.
+
+A changed table is computed once, because dozens of queries and comparisons read it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.frames import broadcast
+from checkers.spark.frames import broadcast, checkpoint, store_changed
 from checkers.stored.operations import JOURNAL_OF
 from checkers.stored.sources import Sources, StoredRun
 from harness.model.vocabulary import Role
@@ -49,13 +51,17 @@ def hide_journals(s: Sources, runs: Sequence[StoredRun]) -> Sources:
         "offsets": {"op": "null", "metadata": "if(committed is null, null, '')"},
         "stages": {"journaled": "false"},
     }
-    return {
-        **s,
+    changed = {
         **hidden,
         **{table: _with_overrides(s[table], flagged, columns) for table, columns in overrides.items()},
         "records": _without_worker_values(s["records"], workers),
         "polls": _without_worker_values(hidden["polls"], workers),
     }
+    return _with_changed(s, changed)
+
+
+def _with_changed(s: Sources, changed: Mapping[str, DataFrame]) -> Sources:
+    return {**s, **{table: store_changed(frame, s[table]) for table, frame in changed.items()}}
 
 
 def _without_workers(table: DataFrame, workers: DataFrame) -> DataFrame:
@@ -105,18 +111,16 @@ def join_by_correlation_key(s: Sources, runs: Sequence[StoredRun]) -> Sources:
     """
     if not any(run.correlated for run in runs):
         return s
-    outputs = _outputs(s)
-    expected = _expected_outputs(s, outputs)
+    outputs = checkpoint(_outputs(s))
+    expected = checkpoint(_expected_outputs(s, outputs))
     matches = _match_same_digest(outputs, expected).unionByName(_match_other_digest(outputs, expected))
     columns = {
         "output_name": "coalesce(of_output_name, output_name) as output_name",
         "inputs": "if(of_tp is null, inputs, array(struct(of_tp as tp, of_offset as offset))) as inputs",
     }
     correlated = s["records"].join(matches, on=["run", "tp", "offset"], how="left")
-    return {
-        **s,
-        "records": correlated.selectExpr(*(columns.get(name, name) for name in s["records"].columns)),
-    }
+    records = correlated.selectExpr(*(columns.get(name, name) for name in s["records"].columns))
+    return _with_changed(s, {"records": records})
 
 
 def _outputs(s: Sources) -> DataFrame:
