@@ -5,25 +5,17 @@ from dataclasses import dataclass, replace
 
 import pytest
 from cases import all_cases, store
-from one_job import WantedRun, store_wanted
+from one_job import Job, WantedRun, store_wanted, watched
 from pyspark.sql import SparkSession
 
 from checkers.checking.stored_runs import check_runs
 from checkers.checking.warm_up import RUN as WARM_UP_RUN
 from checkers.spark import settings as spark_settings
 from checkers.spark.settings import BY_ROWS, PARTITIONS
-from checkers.stored.sources import read_sources
-from checkers.stored.tables import Tables, make_tables
 from harness.results.verdict import CheckResult
 from tests.support.spark_conf import restored_conf
 
 all_cases()
-
-
-@pytest.fixture(scope="session")
-def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    """The shared tables of all cases."""
-    return make_tables(read_sources(spark, store(tmp_path_factory.mktemp("store"))))
 
 
 @dataclass(frozen=True)
@@ -36,6 +28,7 @@ class Checked:
     blind_cases: Mapping[str, CheckResult]
     wanted: Mapping[WantedRun, CheckResult]
     warm_up: CheckResult
+    job: Job
 
 
 @pytest.fixture(scope="session")
@@ -50,14 +43,16 @@ def checked(
     runs = store(folder / "cases", cases)
     blind = [replace(run, blind=True) for run in store(folder / "blind", cases, first=len(runs))]
     wanted = store_wanted(folder / "wanted", first=2 * len(runs))
-    with pytest.MonkeyPatch.context() as patch:  # Spark interprets the queries, as for a small run
-        patch.setattr(spark_settings, "ROWS_INTERPRETED", 10**9)
+    with pytest.MonkeyPatch.context() as patch:
+        job = watched(patch)
+        patch.setattr(spark_settings, "ROWS_INTERPRETED", 10**9)  # as for a small run
         results = check_runs(spark, [*runs, *blind, *(run for _, run in wanted.values()), WARM_UP_RUN])
     return Checked(
         {case.name: results[run.run] for case, run in zip(cases, runs, strict=True)},
         {case.name: results[run.run] for case, run in zip(cases, blind, strict=True)},
         {one: results[run] for run, (one, _) in wanted.items()},
         results[WARM_UP_RUN.run],
+        job,
     )
 
 
@@ -65,6 +60,12 @@ def checked(
 def results(checked: Checked) -> Mapping[str, CheckResult]:
     """The result of each case by its name."""
     return checked.cases
+
+
+@pytest.fixture(scope="session")
+def job(checked: Checked) -> Job:
+    """The shared tables of the one job, and the counts of their rows."""
+    return checked.job
 
 
 @pytest.fixture(scope="session")

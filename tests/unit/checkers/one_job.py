@@ -4,12 +4,20 @@ A check of one small run takes about as long as a check of a hundred. A test fil
 its tests get their results from the fixture `result_of`.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from checkers.checker import Checker
+from checkers.checking import run_checks, stored_runs
+from checkers.checking.run_checks import Selection
 from checkers.stored.sources import StoredRun
+from checkers.stored.tables import Tables
+from checkers.stored.tally import Tally
 from tests.support.histories import WALL_MS, History
 from tests.support.stored_tables import write_store
 
@@ -40,3 +48,25 @@ def store_wanted(folder: Path, first: int) -> dict[int, tuple[WantedRun, StoredR
         run: (one, StoredRun(run, folder, **(defaults | dict(one.arguments))))
         for run, one in numbered.items()
     }
+
+
+@dataclass
+class Job:
+    """The shared tables of the one job, and the counts of their rows."""
+
+    tables: Tables = field(init=False)
+    counts: Tally = field(init=False)
+
+
+def watched(patch: pytest.MonkeyPatch) -> Job:
+    """Keep what the next job has. Its tables are not freed."""
+    job, counting = Job(), run_checks.count_and_select
+
+    def count(tables: Tables, checkers: Sequence[Checker]) -> tuple[Tally, Selection | None]:
+        job.tables = tables
+        job.counts, selection = counting(tables, checkers)
+        return job.counts, selection
+
+    patch.setattr(run_checks, "count_and_select", count)
+    patch.setattr(stored_runs, "freeing_checkpoints", lambda _: nullcontext())
+    return job
