@@ -22,7 +22,14 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("fencepost")
 
 UNIT = Path(__file__).parent / "unit"
-APART = ("tests/web/", "tests/integration/test_check_histories.py", "tests/integration/test_spark.py")
+APART = (
+    "tests/web/",
+    "tests/integration/test_check_histories.py",
+    "tests/integration/test_environment.py",
+    "tests/integration/test_postgres.py",
+    "tests/integration/test_protocol_schemas.py",
+    "tests/integration/test_spark.py",
+)
 """Tests that need neither a cluster nor the Spark that others share."""
 _SKIPPED = pytest.StashKey[dict[str, int]]()
 _ANOMALIES = pytest.StashKey[frozenset[str]]()
@@ -94,12 +101,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 class ClustersApart(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """One process starts clusters, so that two clusters never share the machine. The other one has the tests that share
-    a Spark. The tests that need neither go to the process that is ready first.
+    a Spark. The files of tests that need neither go to the process that is ready first.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(APART):
-            return "apart"
+            return nodeid.partition("::")[0]
         return "clusters" if nodeid.startswith("tests/integration/") else "others"
 
 
