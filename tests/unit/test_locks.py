@@ -82,7 +82,9 @@ def test_ci_runs_every_fault_and_requires_what_tests_need() -> None:
     from fencepost import registry
 
     script = (ROOT / ".ci" / "run").read_text()
-    lists = re.findall(r"--nemesis (\S+)", script)
+    (suite,) = re.findall(r"fencepost suite (\S+)", script)
+    cells = parse_toml((ROOT / suite).read_text())["include"]
+    lists = re.findall(r"--nemesis (\S+)", script) + [names for cell in cells for names in cell["nemesis"]]
     drawn = {name for name, nemesis in registry.nemeses().items() if nemesis.by_default}
     in_containers = {"drop-packets", "disconnect-broker"}
     assert {name for names in lists for name in names.split(",")} == drawn | in_containers
