@@ -70,8 +70,8 @@ class Checker:
         return rules
 
     def suspects(self, tables: "Tables | ExternalTables") -> Sequence["Suspect"]:
-        """Return its suspects. If no row matches one of them, `find` finds nothing. Empty: `find` must always be
-        called.
+        """Return its suspects. If no row matches one of them, neither `find` nor `undecided` finds anything. Empty:
+        both must always be called.
         """
         suspects: Sequence[Suspect] = () if tables.suffix else getattr(self._module, "SUSPECTS", ())
         return suspects

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from checkers.spark.frames import broadcast
+from checkers.spark.frames import broadcast, local_table
 from harness.common.wording import join_words, number
 from harness.results.example import Example
 
@@ -203,8 +203,9 @@ def lookup(
 def wanted_keys(spark: SparkSession, keys: tuple[str, ...], wanted: set[tuple[int, ...]]) -> DataFrame:
     """Return a table of the wanted values, with the columns `keys`. `wanted` must not be empty."""
     columns = list(zip(*sorted(wanted), strict=True))
-    return spark.createDataFrame(
-        pa.table({key: pa.array(column, pa.int64()) for key, column in zip(keys, columns, strict=True)})
+    return local_table(
+        spark,
+        pa.table({key: pa.array(column, pa.int64()) for key, column in zip(keys, columns, strict=True)}),
     )
 
 

@@ -32,7 +32,7 @@ from checkers.gaps.facts import FACT_TABLES, facts_query, gather_facts, query_jo
 from checkers.gaps.rule import Fact
 from checkers.spark.driver import last_cause
 from checkers.spark.errors import SPARK_ERRORS, has_ended
-from checkers.spark.frames import checkpoint
+from checkers.spark.frames import checkpoint, local_table
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
 from checkers.stored.tally import TableQuery, Tally, tally
@@ -51,8 +51,8 @@ PER_QUERY = 5
 
 
 AT_ONCE = 3
-"""The number of queries that run at the same time. There is one for the rules of each table, and one for each checker
-that needs more.
+"""The number of queries for findings that run at the same time, and of queries that count rows. There is one for the
+rules of each table, and one for each checker that needs more.
 
 They are not one union, because Spark takes more than twice as long to plan it: it plans a union again whenever another
 query is added.
@@ -191,11 +191,13 @@ def collect(
             if selection is None or table in selection.tables
         ]
     parts = [part for future in futures for part in future.result()]
+    in_order = [name for checker in checkers for name in checker.anomalies if name in crashed]
+    crashed = {name: crashed[name] for name in in_order}
     few = [row for part in parts for row in part.few]
     many = [part.many for part in parts if part.many is not None]
     if not few and not many:
         return CollectedFindings({}, crashed, set())
-    few_findings = SparkSession.active().createDataFrame(pa.Table.from_pylist(few, FINDING))
+    few_findings = local_table(SparkSession.active(), pa.Table.from_pylist(few, FINDING))
     union = reduce(DataFrame.unionByName, many, few_findings)
     rows = _rank(union, examples)
     several = len({(run, name) for run, name, _ in rows}) > 1

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.findings import PERMITTED_SUFFIX
-from checkers.spark.frames import broadcast
+from checkers.spark.frames import broadcast, local_table
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
 
@@ -171,20 +171,22 @@ def _sample(
 ) -> DataFrame:
     """Select the sample of one kind, and add the facts of its records."""
     spark = universe.sparkSession
-    weights = spark.createDataFrame(
+    weights = local_table(
+        spark,
         pa.table(
             {
                 "run": pa.array(list(counts), pa.int64()),
                 "w_hit": [-(-max(of_run.values()) // MOST_SAMPLED) for of_run in counts.values()],
                 "w_other": [-(-totals.get(run, 1) // MOST_SAMPLED) or 1 for run in counts],
             }
-        )
+        ),
     )
     pairs = [(run, anomaly) for run, of_run in counts.items() for anomaly in of_run]
-    wanted = spark.createDataFrame(
+    wanted = local_table(
+        spark,
         pa.table(
             {"run": pa.array([run for run, _ in pairs], pa.int64()), "anomaly": [name for _, name in pairs]}
-        )
+        ),
     )
     by = ["run", "op"] if kind == TRANSACTION else ["run", "tp", "offset"]
     found = (

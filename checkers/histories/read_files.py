@@ -21,6 +21,7 @@ from checkers.histories.blocks import BLOCK_BYTES, BLOCK_ROWS, OTHER_SENDS, Bloc
 from checkers.histories.files import HistoryFile
 from checkers.histories.processes import TaskProcesses
 from checkers.histories.table import FileTable, HistoryTable, SparkTable, union_tables
+from checkers.spark.frames import local_table
 from harness.common.errors import UnreadableInput
 from harness.model.vocabulary import EventType
 from harness.record.history_form import FAIL, INFO, MICRO, NAMES, OK, OPEN, OPS, TABLES
@@ -87,7 +88,7 @@ def read_texts(
         parsed = [pa.ipc.open_file(pa.memory_map(str(path))).read_all() for path in paths]
         tables = _make_tables(pa.concat_tables([BLOCK_ROWS.empty_table(), *parsed]), errors)
     if cluster is not None:
-        of_spark = {name: SparkTable(cluster.createDataFrame(table)) for name, table in tables.items()}
+        of_spark = {name: SparkTable(local_table(cluster, table)) for name, table in tables.items()}
         return Histories(errors=errors, **of_spark)
     owner = pool.new_folder()
     of_files = {}

@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.histories.files import Url
 from checkers.histories.processes import TaskProcesses, share
-from checkers.spark.frames import checkpoint
+from checkers.spark.frames import checkpoint, local_table
 from checkers.stored.sources import escape_glob
 from harness.common.errors import UnreadableInput
 from harness.model.vocabulary import Isolation
@@ -142,7 +142,7 @@ class FileTable:
             return scan(spark, self.form, self.files)
         paths = pa.table({"path": pa.array([str(path) for _, path in self.files], pa.string())})
         read = partial(_read_files, form=self.form, struct=self.struct)
-        return checkpoint(spark.createDataFrame(paths).mapInArrow(read, from_arrow_schema(self.form)))
+        return checkpoint(local_table(spark, paths).mapInArrow(read, from_arrow_schema(self.form)))
 
     def in_tasks(self, act: BatchFunction, form: pa.Schema, columns: Sequence[str] = ()) -> "FileTable":
         spans = self._spans()
@@ -241,7 +241,7 @@ def scan(spark: SparkSession, form: pa.Schema, files: Iterable[tuple[int | None,
         for run, path in files
         for rows in [read.parquet(escape_glob(path))]
     ]
-    return reduce(DataFrame.unionByName, numbered) if numbered else spark.createDataFrame(form.empty_table())
+    return reduce(DataFrame.unionByName, numbered) if numbered else local_table(spark, form.empty_table())
 
 
 def union_tables(table: HistoryTable, other_table: HistoryTable) -> HistoryTable:

@@ -49,7 +49,7 @@ from checkers.histories.table import (
     uncommitted,
 )
 from checkers.histories.table import turns as turns_of
-from checkers.spark.frames import checkpoint
+from checkers.spark.frames import checkpoint, local_table
 from harness.record.history_form import INFO, MICRO, OK, OPS
 
 TURNS = pa.schema([OPS.field(name) for name in ("run", "process", "op", "keys", "rebalanced")])
@@ -89,7 +89,7 @@ def make_external(
         components, too_large = make_components(ops, packs, examples)
         spark = session()
         if components is None:
-            return Cycles(spark.createDataFrame(FINDING.empty_table()), too_large)
+            return Cycles(local_table(spark, FINDING.empty_table()), too_large)
         return Cycles(_for_queries(components), too_large)
 
     # If the graph is connected, a single task checks it; meanwhile other tasks and queries use the other processors.
@@ -103,10 +103,13 @@ def make_external(
             counted=keyed.counted,
             jumps=make_jumps(keyed.jumps, ops, turns=any_run_has(counts, "turns")),
             siblings=make_siblings(keyed.steps, packs),
-            uncommitted=spark.createDataFrame(uncommitted_reads or OPERATION.empty_table()),
+            uncommitted=local_table(spark, uncommitted_reads or OPERATION.empty_table()),
             packs=packs,
             made_cycles=made_cycles,
         )
+    except BaseException:
+        pool.shutdown()  # its thread uses the processes that a second check of the histories needs
+        raise
     finally:
         pool.shutdown(wait=False)
 
@@ -150,8 +153,7 @@ def _for_queries(table: HistoryTable) -> DataFrame:
     empty.
     """
     few = table.rows_if_few()
-    # One chunk, because Spark stops reading after two empty chunks in a row.
-    return table.frame() if few is None else SparkSession.active().createDataFrame(few.combine_chunks())
+    return table.frame() if few is None else local_table(SparkSession.active(), few)
 
 
 def make_jumps(jumps: DataFrame, ops: HistoryTable, *, turns: bool) -> DataFrame:
@@ -207,7 +209,7 @@ def make_siblings(steps: DataFrame, packs: HistoryTable) -> DataFrame:
     lost = steps.where("first").where(LOST).select(F.expr(f"run * {LINES} + writer").alias("writer"))
     writers = np.unique(lost.toArrow()["writer"].to_numpy())
     if not len(writers):
-        return steps.sparkSession.createDataFrame(SIBLINGS.empty_table())
+        return local_table(steps.sparkSession, SIBLINGS.empty_table())
     return _for_queries(packs.in_tasks(_written_by(writers), SIBLINGS))
 
 

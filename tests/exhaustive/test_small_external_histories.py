@@ -13,6 +13,7 @@ import pytest
 from external_examples import EXAMPLES, UNPROMISED
 from pyspark.sql import SparkSession
 
+from checkers.histories import table
 from harness.results.verdict import Verdict
 from tests.reference.generate import small
 from tests.reference.history import Event
@@ -52,6 +53,17 @@ def verdicts(spark: SparkSession, groups: Mapping[str, list[list[Event]]]) -> Ma
     """The verdicts of each group."""
     checked = iter(check(spark, [events for group in groups.values() for events in group]))
     return {name: list(islice(checked, len(group))) for name, group in groups.items()}
+
+
+def test_the_verdicts_of_many_tasks_in_several_processes_agree_with_their_definition(
+    spark: SparkSession, groups: Mapping[str, list[list[Event]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other tests of this file check so few rows that a single task does it, in the process of the tests."""
+    monkeypatch.setattr(table, "HERE_BYTES", 0)
+    monkeypatch.setattr(table, "LEAST_TASK_BYTES", 1)
+    histories = [*groups["drawn"][-RANDOM:], *groups["examples"]]
+    for events, verdict in zip(histories, check(spark, histories), strict=True):
+        assert_expected_verdict(events, verdict)
 
 
 @pytest.mark.parametrize("group", ["drawn", "of no record"])

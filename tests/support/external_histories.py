@@ -24,6 +24,9 @@ from tests.reference.jepsen import verdict_of
 from tests.reference.records import numbers, unsettled
 
 Drawn = Sequence[list[Event]]
+PROCESSES = 3
+ROWS_OF_GROUP = 2_000
+"""Rows that are read together. If tasks are small, several of them read a table."""
 
 
 def random_histories(seeds: Iterable[int]) -> Iterator[list[Event]]:
@@ -62,12 +65,12 @@ def tables(drawn: Drawn) -> tuple[pa.Table, pa.Table]:
 
 def check(spark: SparkSession, drawn: Drawn) -> list[Verdict]:
     """The verdict of the product for each history."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, TaskProcesses(PROCESSES) as pool:
         files = []
         for form, table in zip((OPS, MICRO, NAMES), (*tables(drawn), NAMES.empty_table()), strict=True):
             path = Path(folder) / f"{len(files)}.parquet"
-            pq.write_table(table, path)
-            files.append(FileTable(form, [(None, path)], TaskProcesses()))
+            pq.write_table(table, path, row_group_size=ROWS_OF_GROUP)
+            files.append(FileTable(form, [(None, path)], pool))
         findings = check_histories(*files, range(len(drawn)), examples=1, session=lambda: spark)
     return [decide_external(Path("history.jsonl"), findings[run]) for run in range(len(drawn))]
 

@@ -242,3 +242,9 @@ def test_no_file_names_a_private_path_or_an_open_task():
         for match in PRIVATE_TEXT.finditer(path.read_text(errors="replace"))
     ]
     assert not found
+
+
+def test_one_function_makes_tables_of_spark_from_rows():
+    """Spark stops reading a PyArrow table after two empty chunks in a row, so `local_table` gives it a single one."""
+    makers = [name_of(path) for path in files("checkers") if ".createDataFrame(" in path.read_text()]
+    assert makers == ["checkers/spark/frames.py"]
