@@ -11,6 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial, reduce
@@ -40,6 +41,7 @@ from checkers.histories.table import HistoryTable, Numbers, count_operations, ki
 from checkers.histories.tables import make_external, records_of
 from checkers.registry import ALLOWED_WITH_SUBSCRIBE, CHECKERS, HISTORY_CHECKERS, INDETERMINATE, checker_of
 from checkers.spark.errors import translate_spark_errors
+from checkers.spark.frames import freeing_checkpoints
 from checkers.spark.session import StartingSpark
 from harness.common.errors import FencepostError, UnreadableInput
 from harness.common.wording import join_words, number, printable
@@ -115,7 +117,11 @@ def _check_together(
     def session() -> SparkSession:
         return spark.session() if isinstance(spark, StartingSpark) else spark
 
-    with translate_spark_errors():
+    # Spark is still starting only in a command that checks once.
+    freeing: AbstractContextManager[None] = (
+        nullcontext() if isinstance(spark, StartingSpark) else freeing_checkpoints(spark)
+    )
+    with translate_spark_errors(), freeing:
         local = (
             spark.local
             if isinstance(spark, StartingSpark)

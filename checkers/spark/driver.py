@@ -95,8 +95,9 @@ class SparkSettings:
 
     @property
     def heap(self) -> str:
-        """The memory of the driver's JVM, as in `4g`."""
-        return self.conf.get("spark.driver.memory", "1g" if self.size == "small" else "4g")
+        """The memory of the driver's JVM in Java's form, as in `4g`. Spark also takes `4gb`, and `4096` for MB."""
+        memory = self.conf.get("spark.driver.memory", "1g" if self.size == "small" else "4g").strip().lower()
+        return f"{memory}m" if memory.isdecimal() else memory.removesuffix("b")
 
     @property
     def direct(self) -> bool:

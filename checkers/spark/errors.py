@@ -23,11 +23,11 @@ UNREADABLE = re.compile(
 
 @contextmanager
 def translate_spark_errors() -> Iterator[None]:
-    """Translate the exceptions of Spark.
+    """Translate the exceptions of Spark and of files.
 
     Raises:
         UnreadableInput: a table is damaged.
-        AnalysisFailed: a job failed.
+        AnalysisFailed: a job failed, or a file could not be written, for example because the disk is full.
         EnvironmentFailure: Spark is gone.
     """
     try:
@@ -40,6 +40,8 @@ def translate_spark_errors() -> Iterator[None]:
         raise AnalysisFailed(f"the analysis failed: {last_cause(str(error))}") from error
     except (Py4JError, ConnectionError, EOFError) as error:
         raise EnvironmentFailure(ENDED) from error
+    except OSError as error:
+        raise AnalysisFailed(f"the analysis failed: {error}") from error
 
 
 def has_ended() -> bool:

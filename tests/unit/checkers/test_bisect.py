@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 
 from checkers.anomalies import poll_order
 from checkers.checking.stored_runs import BatchResults, check_in_parts
+from checkers.histories import check as check_module
+from checkers.histories.check import check_files
 from checkers.spark.errors import translate_spark_errors
 from fencepost.checks.histories import check_history_files
 from harness.common.errors import AnalysisFailed, EnvironmentFailure, FencepostError, UnreadableInput
@@ -106,6 +108,18 @@ def test_spark_errors_are_translated(said: str, error: type[FencepostError], wor
         raise PySparkException(said)
 
 
+def test_a_full_disk_fails_the_check_of_its_history_only() -> None:
+    def check(asked: Sequence[Run]) -> BatchResults:
+        with translate_spark_errors():
+            if any(run.run == 5 for run in asked):
+                raise OSError(28, "No space left on device")
+        return BatchResults(dict.fromkeys((run.run for run in asked), SOUND), crashed=False)
+
+    answers = check_in_parts(RUNS, check)
+    assert isinstance(answers.pop(5), AnalysisFailed)
+    assert answers == {run.run: SOUND for run in RUNS if run.run != 5}
+
+
 @pytest.fixture
 def right(tmp_path: Path) -> Path:
     (tmp_path / "right.jsonl").write_text(to_jsonl(random_history(Random(3), 30, set())))
@@ -147,3 +161,22 @@ def test_a_check_that_crashes_on_one_history_leaves_the_other_its_verdict(
     assert isinstance(valid, Verdict) and valid.validity is Validity.VALID
     assert isinstance(unknown, Verdict) and unknown.validity is Validity.UNKNOWN
     assert any("out of cheese" in reason.text for reason in unknown.unknown_because)
+
+
+def test_the_tables_that_a_check_of_a_history_stores_in_spark_are_freed(
+    spark: SparkSession, right: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kept() -> set[int]:
+        return set(dict(spark.sparkContext._jsc.getPersistentRDDs()))
+
+    before, seen = kept(), []
+    explaining = check_module._explain
+
+    def looking(*arguments: Any) -> None:
+        seen.append(kept() - before)
+        explaining(*arguments)
+
+    monkeypatch.setattr(check_module, "_explain", looking)
+    check_files(spark, {0: right}, frozenset())
+    assert seen[0], "no table was stored"
+    assert kept() <= before

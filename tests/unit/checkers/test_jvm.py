@@ -39,9 +39,11 @@ def test_a_java_too_old_for_spark_is_refused(tmp_path: Path) -> None:
         java_command(SparkSettings(java_home=_java(tmp_path / "home", "11.0.2")), tmp_path)
 
 
-def test_the_heap_is_what_the_user_says(tmp_path: Path) -> None:
-    settings = SparkSettings(java_home=_java(tmp_path / "home", "17.0.1"), conf={"spark.driver.memory": "3g"})
-    assert "-Xmx3g" in java_command(settings, tmp_path)
+@pytest.mark.parametrize(("memory", "flag"), [("3g", "-Xmx3g"), ("3GB", "-Xmx3g"), ("3072", "-Xmx3072m")])
+def test_the_heap_is_what_the_user_says(memory: str, flag: str, tmp_path: Path) -> None:
+    conf = {"spark.driver.memory": memory}
+    settings = SparkSettings(java_home=_java(tmp_path / "home", "17.0.1"), conf=conf)
+    assert flag in java_command(settings, tmp_path)
 
 
 LOADS_FIRST = """
