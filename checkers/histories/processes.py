@@ -28,10 +28,10 @@ from threading import Thread
 from typing import IO, Any, TypeVar
 from weakref import WeakSet
 
-import psutil
 from pyspark.cloudpickle import dumps
 
 from harness.common.errors import AnalysisFailed, FencepostError, value_or_error
+from harness.common.machine import free_memory_mb, usable_processors
 
 T = TypeVar("T")
 PREFIX = "fencepost-history-"
@@ -40,7 +40,7 @@ LENGTH = struct.Struct("Q")
 INTERRUPTED = "the check was interrupted"
 NEEDED = "checkers.histories.tables"
 """The module that a process imports before its first call. It imports what calls need."""
-MEMORY_BYTES = 1 << 30
+MEMORY_MB = 1024
 """About as much memory as a call needs (see `checkers.histories.table.TASK_BYTES`)."""
 
 
@@ -120,8 +120,7 @@ def kill_processes() -> None:
 
 def possible_count() -> int:
     """Return for how many processes this machine has processors and memory."""
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(processors, psutil.virtual_memory().available // MEMORY_BYTES))
+    return max(1, min(usable_processors(), free_memory_mb() // MEMORY_MB))
 
 
 class _Worker:

@@ -24,9 +24,10 @@ from fencepost.suites.record import (
 )
 from harness.common.documents import encode
 from harness.common.errors import ExitStatus, UsageError
+from harness.common.machine import free_memory_mb
 from harness.common.wording import printable
 from harness.environment.doctor import MEMORY_MB
-from harness.environment.resources import free_memory_mb, max_parallel_runs
+from harness.environment.resources import max_parallel_runs
 from harness.results.suite import CellState, Suite
 from harness.settings.kinds import Duration, OneOf, WholeNumber
 from harness.settings.options import Options, parse_set, to_toml

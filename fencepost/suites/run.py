@@ -22,9 +22,9 @@ from fencepost.suites.plan import EACH, SuitePlan
 from fencepost.suites.record import RUNS, SuiteRecord, compare, oldest_run_first
 from fencepost.terminal_progress import RunningCell, SuiteProgress, SuiteStatus
 from harness.common.errors import ExitStatus, FencepostError
+from harness.common.machine import free_memory_mb
 from harness.common.wording import duration, plural, printable
 from harness.environment.doctor import MEMORY_MB, memory_mb
-from harness.environment.resources import free_memory_mb
 from harness.processes.child import Child
 from harness.processes.guardian import sweep_leftovers
 from harness.processes.messages import encode

@@ -9,13 +9,14 @@ from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
 from harness.common.errors import EnvironmentFailure, FencepostError, require_extra
+from harness.common.machine import free_memory_mb
 from harness.containers.daemon import connect
 from harness.environment.cache import VARIABLE, cache_folder
 from harness.environment.java import archive_path, find_java
 from harness.environment.kafka import local_maven_folder, locate_kafka
 from harness.environment.postgres import find_postgres
 from harness.environment.preload import compiler
-from harness.environment.resources import HOST, SIZE, PortBlock, free_disk_mb, free_memory_mb
+from harness.environment.resources import HOST, SIZE, PortBlock, free_disk_mb
 from harness.environment.toxiproxy import VERSION, system_go, system_toxiproxy, toxiproxy_binary
 from harness.environment.versions import DEFAULT_KAFKA
 

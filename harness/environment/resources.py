@@ -15,28 +15,16 @@ from typing import IO
 import psutil
 
 from harness.common.errors import EnvironmentFailure
+from harness.common.machine import MB, free_memory_mb, usable_processors
 
-MB = 1024 * 1024
-_CGROUP = Path("/sys/fs/cgroup")  # limits of the container, if this process runs in one
 SIZE = 600
 FIRST, END = 20_000, 32_000
 HOST = "127.0.0.1"
 
 
-def free_memory_mb() -> int:
-    """Return how much memory new processes can use without swapping, within the limit of the container."""
-    free = psutil.virtual_memory().available
-    try:
-        limit = int((_CGROUP / "memory.max").read_text(encoding="utf-8"))
-        used = int((_CGROUP / "memory.current").read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # no container, or "max"
-        return int(free // MB)
-    return int(min(free, max(0, limit - used)) // MB)
-
-
 def max_parallel_runs(memory_mb: int, cores: int) -> int:
     """Return how many runs fit on this machine at once, if each needs `memory_mb` and `cores`; at least 1."""
-    return max(1, min(free_memory_mb() // memory_mb, (psutil.cpu_count() or 1) // cores))
+    return max(1, min(free_memory_mb() // memory_mb, usable_processors() // cores))
 
 
 def free_disk_mb(folder: Path) -> int:

@@ -22,10 +22,11 @@ from pyspark.sql import SparkSession
 
 from checkers.histories import read_files, table
 from checkers.histories.files import HistoryFile
-from checkers.histories.processes import MEMORY_BYTES, TaskProcesses, kill_processes, possible_count
+from checkers.histories.processes import MEMORY_MB, TaskProcesses, kill_processes, possible_count
 from checkers.histories.read_files import read_texts
 from checkers.histories.table import Batches, BatchFunction, FileTable, HistoryTable, SparkTable
 from fencepost.checks.histories import check_history_files
+from harness.common import machine
 from harness.common.errors import AnalysisFailed, UnreadableInput
 from harness.common.waiting import wait_for
 from harness.record.history_form import MICRO
@@ -189,12 +190,31 @@ def test_an_error_of_the_machine_is_no_damage(
         files.in_tasks(make_deal(), NUMBERED)
 
 
-@pytest.mark.parametrize(("processors", "free_gb", "count"), [(64, 8, 8), (2, 100, 2), (4, 0, 1)])
-def test_there_are_as_many_processes_as_the_machine_can_hold(
-    monkeypatch: pytest.MonkeyPatch, processors: int, free_gb: int, count: int
+@pytest.mark.parametrize(
+    ("processors", "free_gb", "limits", "count"),
+    [
+        (64, 8, {}, 8),
+        (2, 100, {}, 2),
+        (4, 0, {}, 1),
+        (64, 200, {"memory.max": "max", "cpu.max": "max 100000"}, 64),
+        (64, 200, {"memory.max": f"{4 << 30}"}, 3),  # 2 GB are in use, and 1 GB of them are cached files
+        (64, 200, {"cpu.max": "250000 100000"}, 2),
+    ],
+)
+def test_there_are_as_many_processes_as_the_machine_or_container_can_hold(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    processors: int,
+    free_gb: int,
+    limits: dict[str, str],
+    count: int,
 ) -> None:
+    used = {"memory.current": f"{2 << 30}", "memory.stat": f"anon 5\ninactive_file {1 << 30}\n"}
+    for name, text in (used | limits).items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)), raising=False)
-    memory = SimpleNamespace(available=free_gb * MEMORY_BYTES)
+    memory = SimpleNamespace(available=free_gb * MEMORY_MB << 20)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
     assert possible_count() == count
 
