@@ -51,7 +51,14 @@ from checkers.spark.driver import (
 )
 from checkers.spark.errors import has_ended
 from checkers.spark.settings import spark_conf
-from harness.common.errors import EnvironmentFailure, FencepostError, StartFailed, WaitTimeout
+from harness.common.errors import (
+    AnalysisFailed,
+    EnvironmentFailure,
+    FencepostError,
+    StartFailed,
+    WaitTimeout,
+    value_or_error,
+)
 from harness.common.waiting import wait_for
 
 __all__ = ["SparkSettings", "StartingSpark", "session", "start_spark"]
@@ -200,11 +207,10 @@ def _connect(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes
 
 def _try_to_warm_up(warm_up: Callable[[SparkSession], object], spark: SparkSession) -> None:
     """Call `warm_up`. If it fails, Spark is only slower, unless it has ended."""
-    try:
-        warm_up(spark)
-    except (FencepostError, OSError) as error:
+    error = value_or_error(lambda: warm_up(spark), AnalysisFailed, str)
+    if isinstance(error, FencepostError):
         if has_ended():
-            raise
+            raise error
         log.warning("Spark is not warmed up (%s): the verdict takes some seconds longer", first_line(error))
 
 
