@@ -11,6 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import replace
@@ -117,7 +118,7 @@ def _check_together(
     def session() -> SparkSession:
         return spark.session() if isinstance(spark, StartingSpark) else spark
 
-    # Spark is still starting only in a command that checks once.
+    # Only a command that ends after its check passes a Spark that is still starting.
     freeing: AbstractContextManager[None] = (
         nullcontext() if isinstance(spark, StartingSpark) else freeing_checkpoints(spark)
     )
@@ -171,10 +172,12 @@ def check_histories(
         By number, the result, or the error if the tables of a history cannot be used.
     """
     numbers = count_operations(ops)
-    tables = make_external(ops, micro, numbers, examples, phase=phase, session=session)
-    phase("cycles and the other checks")
-    findings = collect(tables, (*HISTORY_CHECKERS, INDETERMINATE), examples)
-    too_large = {} if CYCLES & findings.crashed.keys() else tables.too_large
+    # Also after a failure the block waits for its thread, so a second check of the histories has the processes alone.
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="cycles") as beside:
+        tables = make_external(ops, micro, numbers, examples, beside, phase=phase, session=session)
+        phase("cycles and the other checks")
+        findings = collect(tables, (*HISTORY_CHECKERS, INDETERMINATE), examples)
+        too_large = {} if CYCLES & findings.crashed.keys() else tables.too_large
     phase("evidence")
     _add_records(numbers, tables)
     _explain(tables, ops, names, findings.rows)

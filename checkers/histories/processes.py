@@ -31,7 +31,7 @@ from weakref import WeakSet
 from pyspark.cloudpickle import dumps
 
 from harness.common.errors import AnalysisFailed, FencepostError, value_or_error
-from harness.common.machine import free_memory_mb, usable_processors
+from harness.common.machine import max_parallel
 
 T = TypeVar("T")
 PREFIX = "fencepost-history-"
@@ -48,7 +48,7 @@ class TaskProcesses:
     """Processes that answer calls. One starts if a call finds none that is free. All end with the `with` block."""
 
     def __init__(self, count: int | None = None) -> None:
-        self.count = count or possible_count()
+        self.count = count or max_parallel(MEMORY_MB, processors=1)
         self._threads = ThreadPoolExecutor(self.count, thread_name_prefix="history-task")
         self._workers: list[_Worker] = []  # also those that have ended
         self._free: list[_Worker] = []
@@ -116,11 +116,6 @@ def kill_processes() -> None:
     """Kill the processes of all checks. A signal handler may call it: it waits for nothing."""
     for pool in tuple(_POOLS):
         pool.kill()
-
-
-def possible_count() -> int:
-    """Return for how many processes this machine has processors and memory."""
-    return max(1, min(usable_processors(), free_memory_mb() // MEMORY_MB))
 
 
 class _Worker:

@@ -16,7 +16,7 @@ key, without gaps. The rules are those of Jepsen's checker:
 """
 
 from collections.abc import Callable, Set
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,6 +64,7 @@ def make_external(
     micro: HistoryTable,
     counts: Numbers,
     examples: int,
+    beside: Executor,
     *,
     phase: Callable[[str], None] = lambda name: None,
     session: Callable[[], SparkSession] = SparkSession.active,
@@ -74,6 +75,8 @@ def make_external(
 
     Args:
         counts: the result of `checkers.histories.table.count_operations`
+        beside: finds the cycles. If the graph is connected, a single task does that; meanwhile other tasks and queries
+            use the other processors
         phase: is called with the name of each phase when it begins
         session: waits for Spark. It is called after the records have been computed, in two threads
     """
@@ -92,26 +95,18 @@ def make_external(
             return Cycles(local_table(spark, FINDING.empty_table()), too_large)
         return Cycles(_for_queries(components), too_large)
 
-    # If the graph is connected, a single task checks it; meanwhile other tasks and queries use the other processors.
-    pool = ThreadPoolExecutor(thread_name_prefix="external-tables")
-    try:
-        made_cycles = pool.submit(cycles)
-        spark = session()
-        keyed = make_keyed(found)
-        return ExternalTables(
-            steps=keyed.steps,
-            counted=keyed.counted,
-            jumps=make_jumps(keyed.jumps, ops, turns=any_run_has(counts, "turns")),
-            siblings=make_siblings(keyed.steps, packs),
-            uncommitted=local_table(spark, uncommitted_reads or OPERATION.empty_table()),
-            packs=packs,
-            made_cycles=made_cycles,
-        )
-    except BaseException:
-        pool.shutdown()  # its thread uses the processes that a second check of the histories needs
-        raise
-    finally:
-        pool.shutdown(wait=False)
+    made_cycles = beside.submit(cycles)
+    spark = session()
+    keyed = make_keyed(found)
+    return ExternalTables(
+        steps=keyed.steps,
+        counted=keyed.counted,
+        jumps=make_jumps(keyed.jumps, ops, turns=any_run_has(counts, "turns")),
+        siblings=make_siblings(keyed.steps, packs),
+        uncommitted=local_table(spark, uncommitted_reads or OPERATION.empty_table()),
+        packs=packs,
+        made_cycles=made_cycles,
+    )
 
 
 @dataclass(frozen=True)

@@ -207,11 +207,11 @@ def _connect(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes
 
 def _try_to_warm_up(warm_up: Callable[[SparkSession], object], spark: SparkSession) -> None:
     """Call `warm_up`. If it fails, Spark is only slower, unless it has ended."""
-    error = value_or_error(lambda: warm_up(spark), AnalysisFailed, str)
-    if isinstance(error, FencepostError):
+    result = value_or_error(lambda: warm_up(spark), AnalysisFailed, str)
+    if isinstance(result, FencepostError):
         if has_ended():
-            raise error
-        log.warning("Spark is not warmed up (%s): the verdict takes some seconds longer", first_line(error))
+            raise result
+        log.warning("Spark is not warmed up (%s): the verdict takes some seconds longer", first_line(result))
 
 
 def _make(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes] | None") -> SparkSession:

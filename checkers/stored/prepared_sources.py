@@ -35,12 +35,11 @@ def hide_journals(s: Sources, runs: Sequence[StoredRun]) -> Sources:
     if not any(run.blind for run in runs):
         return s
     blind = s["runs"].where("blind").select("run")
-    workers = (
+    workers = checkpoint(
         s["journals"]
         .where(f"role = '{Role.WORKER.value}'")
         .join(broadcast(blind), on="run", how="left_semi")
         .select("run", "journal")
-        .localCheckpoint()
     )
     hidden = {table: _without_workers(s[table], workers) for table in ("journals", "ops", "assignments")}
     flagged = blind.selectExpr("run", "true as blinded")

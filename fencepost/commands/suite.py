@@ -24,10 +24,9 @@ from fencepost.suites.record import (
 )
 from harness.common.documents import encode
 from harness.common.errors import ExitStatus, UsageError
-from harness.common.machine import free_memory_mb
+from harness.common.machine import free_memory_mb, max_parallel
 from harness.common.wording import printable
 from harness.environment.doctor import MEMORY_MB
-from harness.environment.resources import max_parallel_runs
 from harness.results.suite import CellState, Suite
 from harness.settings.kinds import Duration, OneOf, WholeNumber
 from harness.settings.options import Options, parse_set, to_toml
@@ -230,7 +229,7 @@ def _print_plan(
 
 def _default_jobs() -> int:
     """The number of concurrent runs for which memory and cores suffice."""
-    return max_parallel_runs(MEMORY_MB, cores=2)
+    return max_parallel(MEMORY_MB, processors=2)
 
 
 def _print_result(suite: Suite, folder: Path, resume_command: str, *, as_json: bool) -> None:

@@ -20,8 +20,12 @@ def free_memory_mb() -> int:
     return int(min(free, max(0, limit - used + int(cached))) // MB)
 
 
-def usable_processors() -> int:
-    """Return how many processors this process can keep busy; at least 1."""
+def max_parallel(memory_mb: int, processors: int) -> int:
+    """Return how many runs or processes fit on this machine at once, if each needs this much; at least 1."""
+    return max(1, min(free_memory_mb() // memory_mb, _usable_processors() // processors))
+
+
+def _usable_processors() -> int:
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         quota, period = map(int, _limit("cpu.max").split())

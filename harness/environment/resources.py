@@ -15,16 +15,11 @@ from typing import IO
 import psutil
 
 from harness.common.errors import EnvironmentFailure
-from harness.common.machine import MB, free_memory_mb, usable_processors
+from harness.common.machine import MB, free_memory_mb
 
 SIZE = 600
 FIRST, END = 20_000, 32_000
 HOST = "127.0.0.1"
-
-
-def max_parallel_runs(memory_mb: int, cores: int) -> int:
-    """Return how many runs fit on this machine at once, if each needs `memory_mb` and `cores`; at least 1."""
-    return max(1, min(free_memory_mb() // memory_mb, usable_processors() // cores))
 
 
 def free_disk_mb(folder: Path) -> int:

@@ -20,7 +20,7 @@ from harness.results.verdict import CheckResult
 from tests.planted import families, plants
 from tests.planted.families import FAMILIES, Small
 from tests.planted.plants import PlantedRun
-from tests.support.spark_conf import restored_conf
+from tests.support.shared_spark import restored_conf
 
 LARGER, PLANTED, WITHOUT_LOGS = range(20), range(100), range(60)
 PRODUCTS = "spark.sql.crossJoin.enabled"

@@ -13,7 +13,7 @@ from checkers.checking.warm_up import RUN as WARM_UP_RUN
 from checkers.spark import settings as spark_settings
 from checkers.spark.settings import BY_ROWS, PARTITIONS
 from harness.results.verdict import CheckResult
-from tests.support.spark_conf import restored_conf
+from tests.support.shared_spark import restored_conf
 
 all_cases()
 
@@ -21,7 +21,7 @@ all_cases()
 @dataclass(frozen=True)
 class Checked:
     """The results of the one job: of each case by its name, with and without its journals, of the wanted runs, and of
-    the run with which Spark is warmed up.
+    the run with which Spark is warmed up; and its tables.
     """
 
     cases: Mapping[str, CheckResult]
@@ -45,7 +45,7 @@ def checked(
     wanted = store_wanted(folder / "wanted", first=2 * len(runs))
     with pytest.MonkeyPatch.context() as patch:
         job = watched(patch)
-        patch.setattr(spark_settings, "ROWS_INTERPRETED", 10**9)  # as for a small run
+        patch.setattr(spark_settings, "ROWS_INTERPRETED", 10**9)  # interpret queries, as for a small run
         results = check_runs(spark, [*runs, *blind, *(run for _, run in wanted.values()), WARM_UP_RUN])
     return Checked(
         {case.name: results[run.run] for case, run in zip(cases, runs, strict=True)},

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from threading import Event, Timer
 from typing import Any
 from unittest.mock import Mock
 
@@ -21,6 +22,7 @@ from fencepost.checks.histories import check_history_files
 from harness.common.errors import AnalysisFailed, EnvironmentFailure, FencepostError, UnreadableInput
 from harness.results.verdict import CheckResult, Validity, Verdict
 from tests.reference.generate import random_history, to_jsonl
+from tests.support.shared_spark import tables_in
 
 
 @dataclass(frozen=True)
@@ -166,17 +168,35 @@ def test_a_check_that_crashes_on_one_history_leaves_the_other_its_verdict(
 def test_the_tables_that_a_check_of_a_history_stores_in_spark_are_freed(
     spark: SparkSession, right: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def kept() -> set[int]:
-        return set(dict(spark.sparkContext._jsc.getPersistentRDDs()))
-
-    before, seen = kept(), []
+    before, seen = tables_in(spark), []
     explaining = check_module._explain
 
     def looking(*arguments: Any) -> None:
-        seen.append(kept() - before)
+        seen.append(tables_in(spark) - before)
         explaining(*arguments)
 
     monkeypatch.setattr(check_module, "_explain", looking)
     check_files(spark, {0: right}, frozenset())
     assert seen[0], "no table was stored"
-    assert kept() <= before
+    assert tables_in(spark) <= before
+
+
+def test_a_failed_check_of_a_history_leaves_no_thread(
+    spark: SparkSession, right: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cycles are found beside the other checks, and take longer here."""
+    began, ended = Event(), Event()
+
+    def look_for_cycles(*_: object) -> None:
+        began.set()
+        ended.wait(60)
+
+    def fail(*_: object) -> None:
+        assert began.wait(60)
+        Timer(0.5, ended.set).start()
+        raise PySparkException("out of cheese")
+
+    monkeypatch.setattr("checkers.histories.tables.make_components", look_for_cycles)
+    monkeypatch.setattr("checkers.histories.tables.make_keyed", fail)
+    assert isinstance(check_files(spark, {0: right}, frozenset())[0], AnalysisFailed)
+    assert ended.is_set(), "the check did not wait for its thread"

@@ -27,19 +27,16 @@ from checkers.spark.settings import (
     settings_for_rows,
     spark_conf,
 )
-
-
-def kept(spark: SparkSession) -> set[int]:
-    return set(dict(spark.sparkContext._jsc.getPersistentRDDs()))
+from tests.support.shared_spark import tables_in
 
 
 def test_new_checkpoints_are_freed_and_older_ones_kept(spark: SparkSession) -> None:
     earlier = checkpoint(spark.range(3))
-    before = kept(spark)
+    before = tables_in(spark)
     with freeing_checkpoints(spark):
         assert checkpoint(spark.range(5)).count() == 5
-        assert kept(spark) > before
-    assert kept(spark) == before
+        assert tables_in(spark) > before
+    assert tables_in(spark) == before
     assert earlier.count() == 3
 
 
@@ -51,10 +48,10 @@ def test_a_table_is_the_same_whether_it_has_few_rows_or_many(
     monkeypatch.setattr(frames, "FEW_ROWS", 3)
     settings.conf.set(PARTITIONS, partitions)
     frame = settings.range(rows, numPartitions=4).selectExpr("id", "struct(id as n, array(id) as of) as it")
-    before = kept(settings)
+    before = tables_in(settings)
     collect_small = checkpoint_or_collect(frame)
     assert sorted(row.id for row in collect_small.collect()) == list(range(rows))
-    assert (kept(settings) == before) is (rows <= 3 and partitions == "1")
+    assert (tables_in(settings) == before) is (rows <= 3 and partitions == "1")
 
 
 def test_rows_of_an_inlined_table_equal_those_of_spark(spark: SparkSession) -> None:

@@ -1,6 +1,7 @@
 """Components and cycles of a few operations, and the intervals that hold them."""
 
 from collections.abc import Mapping, Set
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -98,9 +99,9 @@ def test_an_edge_is_inside_only_if_both_its_ends_are_in_one_interval() -> None:
 
 def external_tables(spark: SparkSession, ops: list[dict[str, object]], micro: pa.Table) -> ExternalTables:
     operations = SparkTable(spark.createDataFrame(pa.Table.from_pylist(ops, OPS)))
-    return make_external(
-        operations, SparkTable(spark.createDataFrame(micro)), count_operations(operations), 1
-    )
+    records = SparkTable(spark.createDataFrame(micro))
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        return make_external(operations, records, count_operations(operations), 1, beside)
 
 
 def cycles_of(spark: SparkSession, *micro: Row) -> tuple[list[str], Mapping[int, Set[int]]]:

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from checkers.histories import read_files, table
 from checkers.histories.files import HistoryFile
-from checkers.histories.processes import MEMORY_MB, TaskProcesses, kill_processes, possible_count
+from checkers.histories.processes import MEMORY_MB, TaskProcesses, kill_processes
 from checkers.histories.read_files import read_texts
 from checkers.histories.table import Batches, BatchFunction, FileTable, HistoryTable, SparkTable
 from fencepost.checks.histories import check_history_files
@@ -216,7 +216,8 @@ def test_there_are_as_many_processes_as_the_machine_or_container_can_hold(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)), raising=False)
     memory = SimpleNamespace(available=free_gb * MEMORY_MB << 20)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
-    assert possible_count() == count
+    with TaskProcesses() as pool:
+        assert pool.count == count
 
 
 def test_a_process_that_dies_fails_its_call_only(tmp_path: Path, pool: TaskProcesses) -> None:

@@ -24,6 +24,7 @@ from checkers.stored.tables import Tables
 from harness.common.errors import AnalysisFailed, FencepostError, UnreadableInput
 from harness.results.verdict import CheckResult
 from tests.support.histories import WALL_MS, History
+from tests.support.shared_spark import tables_in
 from tests.support.stored_tables import write_store
 
 
@@ -84,8 +85,8 @@ def answers_of_crashes(
     page.write_bytes(body[:4] + b"\xff" * 60 + body[64:])  # the footer stays whole
     runs = [StoredRun(run, taken_twice(folder / str(run), run)) for run in (4, 3)]
     crashing = (
+        WithCrashingSuspects("no_such_condition"),  # its query is the later one
         Crashing("no_such_anomaly"),
-        WithCrashingSuspects("no_such_condition"),
         CrashingOnRunFour("on_four"),
     )
     with pytest.MonkeyPatch.context() as patch:
@@ -141,6 +142,8 @@ def test_a_crashed_checker_or_condition_is_reported_and_the_others_count(
     assert isinstance(result, CheckResult)
     assert "out of cheese" in result.broken[name].text
     assert result.anomalies["reprocessed-input"].count == 1
+    crashes = [reason for reason in result.broken if reason.startswith("no-such")]
+    assert crashes == ["no-such-condition", "no-such-anomaly"], "they are in the order of the checkers"
 
 
 def test_a_check_that_crashes_on_one_run_is_reported_for_that_run_only(
@@ -237,15 +240,12 @@ def test_tables_are_freed_after_a_check(
 ) -> None:
     """Neither where it goes well nor where the job fails."""
 
-    def kept() -> set[int]:
-        return set(dict(spark.sparkContext._jsc.getPersistentRDDs()))
-
-    before, seen = kept(), []
+    before, seen = tables_in(spark), []
     making = stored_runs.make_tables
 
     def looking(sources: Sources) -> Tables:
         tables = making(sources)
-        seen.append(kept() - before)
+        seen.append(tables_in(spark) - before)
         return tables
 
     monkeypatch.setattr(stored_runs, "make_tables", looking)
@@ -253,12 +253,12 @@ def test_tables_are_freed_after_a_check(
     run = StoredRun(3, wrong)
     check_runs(spark, [run])
     assert seen[0]
-    assert kept() <= before  # Spark may free older ones meanwhile
+    assert tables_in(spark) <= before  # Spark may free older ones meanwhile
     monkeypatch.setattr(stored_runs, "run_checkers", _failing)
     with pytest.raises(LookupError):
         check_runs(spark, [run])
     assert seen[1]
-    assert kept() <= before  # Spark may free older ones meanwhile
+    assert tables_in(spark) <= before  # Spark may free older ones meanwhile
 
 
 def _failing(*_: object) -> None:

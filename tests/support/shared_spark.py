@@ -1,4 +1,4 @@
-"""Settings of the shared Spark that a test may change."""
+"""The shared Spark: settings that a test may change, and what it stores."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,3 +18,8 @@ def restored_conf(spark: SparkSession, *keys: str) -> Iterator[SparkSession]:
                 spark.conf.unset(key)
             else:
                 spark.conf.set(key, value)
+
+
+def tables_in(spark: SparkSession) -> set[int]:
+    """Return the numbers of the tables that Spark stores now."""
+    return set(dict(spark.sparkContext._jsc.getPersistentRDDs()))
